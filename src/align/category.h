@@ -1,0 +1,27 @@
+// The categories of the time ledger (DESIGN section 4). For every rank and step they add up to wall time.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace stepscope {
+
+enum class Category : uint8_t {
+  kInputWait, kH2d, kForward, kBackward, kOptimizer, kCommTransfer, kStragglerWait, kHostPause, kCompile,
+  kCheckpoint, kValidation, kLogging, kEpochStart, kUserCode, kStartup, kTeardown, kHang, kUnattributed,
+};
+inline constexpr size_t kCategoryCount = 18;
+
+inline constexpr std::array<std::string_view, kCategoryCount> kCategoryNames = {
+    "input_wait", "h2d",        "forward",    "backward", "optimizer",   "comm_transfer", "straggler_wait", "host_pause", "compile",
+    "checkpoint", "validation", "logging",    "epoch_start", "user_code", "startup",     "teardown",      "hang",       "unattributed"};
+
+constexpr std::string_view name(Category c) { return kCategoryNames[static_cast<size_t>(c)]; }
+constexpr size_t index(Category c) { return static_cast<size_t>(c); }
+
+// Nanoseconds per category.
+using LedgerNs = std::array<int64_t, kCategoryCount>;
+
+}  // namespace stepscope

@@ -1,0 +1,107 @@
+// One step of one rank: what the step builder hands to the step table. A plain value.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "align/category.h"
+
+namespace stepscope {
+
+// Why a step is not like the others. Baselines leave tagged steps out.
+enum StepTag : uint32_t {
+  kTagWarmup = 1 << 0,      // among the first steps (rules.h names how many)
+  kTagCompile = 1 << 1,
+  kTagCheckpoint = 1 << 2,
+  kTagValidation = 1 << 3,
+  kTagEpochStart = 1 << 4,
+  kTagSkipped = 1 << 5,     // GradScaler skipped the optimizer
+  kTagInferred = 1 << 6,    // no optimizer event: the boundary is a backward end
+  kTagProvisional = 1 << 7, // the open last step, closed because the run ended
+  kTagLossy = 1 << 8,       // records of this step were overwritten before they were read
+  kTagCaptured = 1 << 9,    // ran as a CUDA graph
+};
+
+// One interval in which a rank's compute is blocked at a wait point. Clock-free: only durations are compared.
+struct Stall {
+  uint64_t group = 0;      // group id; 0 = DDP's backward tail, whose group is that of its buckets
+  uint64_t sequence = 0;   // of the collective it blocks on; for a backward tail: index of the backward in the step
+  int64_t begin_ns = 0;
+  int64_t duration_ns = 0;
+  Category phase = Category::kBackward;  // the phase it interrupts
+};
+
+// One issue of a collective.
+struct CollectiveIssue {
+  uint64_t group = 0, sequence = 0, bytes = 0;
+  uint8_t op = 0;            // CollectiveOp
+  uint16_t peer = 0;         // point-to-point only
+  bool p2p = false;
+  int64_t time_ns = 0;       // issue
+  int64_t done_ns = 0;       // completion where stamped, else 0
+  int64_t since_backward_ns = -1;  // own time since the enclosing backward began, -1 outside of backward
+};
+
+struct Usage {  // deltas over the step, training thread only
+  int64_t cpu_ns = 0;
+  int64_t involuntary_switches = 0, voluntary_switches = 0, major_faults = 0;
+};
+
+struct FetchStats {
+  uint32_t fetches = 0;
+  uint32_t in_flight = 0, ready = 0, out_of_order = 0;  // queue seen by the longest fetch of the step
+};
+
+struct RankStep {
+  uint32_t step = 0;
+  uint32_t tags = 0;
+  int64_t begin_ns = 0, end_ns = 0;  // CLOCK_MONOTONIC of the rank's node; end - begin is the step's wall time
+  // Own time per category. Stalls are not in it: sum(own) + sum(stalls) == wall. comm_transfer, straggler_wait stay 0
+  // here; the attribution splits the stalls into them once all ranks are known.
+  LedgerNs own{};
+  std::vector<Stall> stalls;                // in time order, disjoint
+  // Own time before the first and after the last stall of the step, in the order of the sync points: segments[j] is
+  // the ledger of own time between stall j-1 and stall j; segments.size() == stalls.size() + 1; their sum == own.
+  std::vector<LedgerNs> segments;
+  std::vector<CollectiveIssue> collectives;
+  std::optional<Usage> usage;
+  FetchStats fetch;
+  int64_t gc_ns = 0;                        // host_pause by cause
+  int64_t sync_ns = 0;
+  double loss = 0; bool has_loss = false;
+  double tokens = 0, samples = 0;
+  uint64_t signature = 0;                   // hash of the optimizers that stepped: compare like with like
+  uint32_t records = 0, lost = 0;
+
+  int64_t wall_ns() const { return end_ns - begin_ns; }
+  int64_t stall_ns() const {
+    int64_t sum = 0;
+    for (const Stall& s : stalls) sum += s.duration_ns;
+    return sum;
+  }
+};
+
+// What happened to a rank outside of its completed steps.
+struct RankLife {
+  int32_t rank = -1, local_rank = -1, world_size = 0, node_rank = 0, attempt = 0, pid = 0;
+  std::string hostname;
+  int64_t process_start_ns = 0, first_step_ns = 0, last_step_ns = 0, end_ns = 0;  // 0 = not seen
+  int64_t init_begin_ns = 0, init_end_ns = 0;  // init_process_group
+  bool ended = false;         // the process is gone
+  bool clean_exit = false;    // it went through its exit handlers
+  bool teardown_begun = false;
+  int exit_signal = 0;        // when known
+  int exit_code = -1;         // when known
+  std::string exception;      // uncaught, "Type: message"
+  int64_t exception_ns = 0;
+  uint32_t steps = 0;
+  Category open_phase = Category::kUnattributed;  // what it was in when last seen
+  std::string open_detail;
+  LedgerNs startup{}, teardown{};
+  uint64_t records = 0, lost = 0, torn = 0;
+  std::vector<std::string> unavailable;  // "signal: reason"
+};
+
+}  // namespace stepscope

@@ -1,0 +1,58 @@
+// Turns the records of one rank into steps. Feed records in ring order; completed steps come out one optimizer call
+// later (a boundary is known in retrospect, DESIGN section 4).
+//
+// A plain single-threaded object: no clock, no file. Same records, same steps. Memory is bounded: an open step keeps at
+// most kMaxSpansPerStep spans, the rest is merged and the step tagged lossy.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "align/rank_step.h"
+
+namespace stepscope {
+
+// The same 48 bytes as blackbox::Record; align knows no files, so the agent copies them over.
+struct Event {
+  uint64_t time_ns = 0;
+  uint16_t kind = 0;  // pack_kind(Kind, Edge), blackbox/event_kind.h
+  uint16_t flags = 0;
+  uint32_t thread = 0;
+  uint64_t a = 0, b = 0, c = 0, d = 0;
+};
+
+class StepBuilder {
+ public:
+  explicit StepBuilder(uint32_t main_thread = 0);  // 0 = the thread of the first optimizer, backward or step event
+  ~StepBuilder();
+  StepBuilder(StepBuilder&&) noexcept;
+  StepBuilder& operator=(StepBuilder&&) noexcept;
+
+  void push(const Event& event);
+  void push_name(uint16_t kind, uint64_t id, const std::string& text);  // NameKind
+  void note_lost(uint64_t count);  // records lost before the next pushed one
+
+  // Steps whose end is certain, in order; each is returned once.
+  std::vector<RankStep> take_completed();
+
+  // The run of this rank is over (or its process died) at `end_ns`: closes the open step provisionally and accounts
+  // for teardown. No event may follow.
+  void finish(int64_t end_ns);
+
+  RankLife& life();
+  const RankLife& life() const;
+
+  struct Group { std::string description; std::vector<int> ranks; };
+  const std::map<uint64_t, Group>& groups() const;
+  // Names by kind and id, as pushed.
+  const std::map<std::pair<uint16_t, uint64_t>, std::string>& names() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace stepscope

@@ -1,0 +1,119 @@
+// What a record can say. The hot path writes these raw events; steps, phases and roles are worked out by the reader.
+// Numbers are part of the file format: never reuse one, append only. A reader skips kinds that it does not know.
+#pragma once
+
+#include <cstdint>
+
+namespace stepscope {
+
+enum class Edge : uint8_t { kMark = 0, kBegin = 1, kEnd = 2 };
+
+// name, number, meaning of a, b, c, d (flags)
+#define STEPSCOPE_EVENT_KINDS(X)                                                                                      \
+  X(Process, 1)       /* mark; a = ProcessEvent */                                                                    \
+  X(Step, 2)          /* span: trace_step body */                                                                     \
+  X(UserPhase, 3)     /* span: trace_phase; a = name id (NameKind::Phase) */                                          \
+  X(Optimizer, 4)     /* span; a = optimizer id */                                                                    \
+  X(ScalerStep, 5)    /* span around GradScaler.step; a = optimizer id */                                             \
+  X(Backward, 6)      /* span, outermost only; a = 1 accumulates gradients, 0 = autograd.grad */                      \
+  X(BackwardOwn, 7)   /* mark: own backward compute ended, before DDP's finalizer waits */                            \
+  X(Forward, 8)       /* span of a root module; a = module id; flags: kForwardGrad, kForwardTraining */               \
+  X(Fetch, 9)         /* span of DataLoader __next__; a = loader id; end: b in flight, c ready, d out of order;     \
+                         flags kFetchStop at StopIteration, kFetchError when it raised */                             \
+  X(LoaderCreate, 10) /* span of iterator creation; a = loader id, b = num_workers, c = batch size or 0 */            \
+  X(Collective, 11)   /* mark at issue; a = group id, b = sequence, c = bytes, d = CollectiveOp | peer << 16;        \
+                         flags kCollectiveAsync, kCollectiveP2p */                                                    \
+  X(CollectiveDone, 12) /* mark at completion; a, b, d as Collective */                                               \
+  X(Wait, 13)         /* span blocked in Work.wait or a synchronous collective; a = group id, b = sequence */         \
+  X(Gc, 14)           /* span; a = generation; end: b = collected */                                                  \
+  X(Save, 15)         /* span, outermost; a = SaveApi; end: b = bytes or 0 */                                         \
+  X(Compile, 16)      /* span; a = trigger, b = frame hash */                                                         \
+  X(H2d, 17)          /* span; a = bytes; flags kH2dPinned */                                                         \
+  X(Usage, 18)        /* mark on the training thread; a = thread CPU ns, b = involuntary, c = voluntary switches,    \
+                         d = major faults; all since thread start */                                                  \
+  X(Value, 19)        /* mark; a = name id (NameKind::Value), b = bits of a double */                                 \
+  X(Exception, 20)    /* mark, uncaught; a = name id (NameKind::Exception) */                                         \
+  X(InitGroup, 21)    /* span of init_process_group */                                                                \
+  X(WorkerFetch, 22)  /* span in a loader worker; a = worker id, b = loader id, c = items */                          \
+  X(Sync, 23)         /* span of a blocking device sync; a = call-site name id */                                     \
+  X(Memory, 24)       /* mark; a = allocated, b = reserved, c = active, d = inactive-split bytes */                   \
+  X(MemoryCounters, 25) /* mark; a = alloc retries, b = OOMs, c = device allocs, d = device frees */                  \
+  X(GpuMark, 26)      /* resolved boundary event; a = Kind | Edge << 8, b = id of that kind, c = GPU time mapped to  \
+                         host ns, d = GPU clock ns since the base event; flags GpuFlags */                            \
+  X(NcclOp, 27)       /* a = communicator hash, b = sequence, c = bytes, d = CollectiveOp | peer << 16 */             \
+  X(NcclTime, 28)     /* device span of that op; a = communicator hash, b = sequence | op << 56, c = start, d = end  \
+                         (GPU clock mapped to host ns); flags NcclTimeSource */                                       \
+  X(NcclComm, 29)     /* communicator made; a = hash, b = rank in it, c = its size, d = channels */                   \
+  X(Teardown, 30)     /* span: destroy_process_group */                                                               \
+  X(OutOfMemory, 31)  /* mark; a = requested, b = allocated, c = reserved, d = device capacity, all bytes */          \
+  X(Rendezvous, 32)   /* reserved */                                                                                  \
+  X(NcclEnqueue, 33)  /* mark: launch of that op on the host; a = communicator hash, b = sequence, c = algo |        \
+                         proto << 8 | channels << 16, d = stream */                                                   \
+  X(Scheduler, 34)    /* mark: LR scheduler advanced; a = scheduler id */                                             \
+  X(Shape, 35)        /* mark: items of the current batch; a = samples, b = tokens or elements */
+
+enum class Kind : uint8_t {
+#define X(name, number) k##name = number,
+  STEPSCOPE_EVENT_KINDS(X)
+#undef X
+};
+
+constexpr uint16_t pack_kind(Kind kind, Edge edge) {
+  return static_cast<uint16_t>(static_cast<uint16_t>(kind) | static_cast<uint16_t>(edge) << 8);
+}
+constexpr Kind kind_of(uint16_t packed) { return static_cast<Kind>(packed & 0xff); }
+constexpr Edge edge_of(uint16_t packed) { return static_cast<Edge>(packed >> 8); }
+
+// Text for a kind number, "?" for one that this build does not know.
+constexpr const char* kind_name(Kind kind) {
+  switch (kind) {
+#define X(name, number) \
+  case Kind::k##name:   \
+    return #name;
+    STEPSCOPE_EVENT_KINDS(X)
+#undef X
+  }
+  return "?";
+}
+
+enum class ProcessEvent : uint64_t {
+  kTorchImported = 1,
+  kRankKnown = 2,     // identity was filled in
+  kExit = 3,          // atexit handlers run
+  kExec = 4,
+};
+
+enum class SaveApi : uint64_t { kTorch = 1, kDistributed = 2, kSafetensors = 3 };
+
+// The names follow c10d; numbers are ours.
+enum class CollectiveOp : uint8_t {
+  kUnknown = 0, kAllReduce = 1, kAllGather = 2, kReduceScatter = 3, kBroadcast = 4, kReduce = 5, kGather = 6,
+  kScatter = 7, kAllToAll = 8, kBarrier = 9, kSend = 10, kRecv = 11, kMonitoredBarrier = 12,
+};
+
+inline constexpr uint16_t kForwardGrad = 1 << 0, kForwardTraining = 1 << 1;
+inline constexpr uint16_t kFetchStop = 1 << 0, kFetchError = 1 << 1;
+inline constexpr uint16_t kCollectiveAsync = 1 << 0, kCollectiveP2p = 1 << 1;
+inline constexpr uint16_t kH2dPinned = 1 << 0;
+// GpuMark: the step ran under stream capture; the value was inferred; recording had an error.
+inline constexpr uint16_t kGpuCaptured = 1 << 0, kGpuHostBound = 1 << 1;
+// NcclTime: where the device times come from.
+enum class NcclTimeSource : uint16_t { kOwnEvents = 1, kKernelClock = 2 };
+
+// Kinds of entries in the names region.
+enum class NameKind : uint16_t {
+  kModule = 1,      // class name of a root module
+  kOptimizer = 2,   // class name
+  kLoader = 3,      // "DataLoader(workers=4,batch=16,pin=0,persistent=0,dataset=Toy)"
+  kGroup = 4,       // "desc|0,1,2,3" global ranks; text before '|' may be empty
+  kPhase = 5,       // trace_phase
+  kValue = 6,       // log() key
+  kException = 7,   // "ValueError: NaN loss in batch 150"
+  kUnavailable = 8, // "signal: reason"
+  kFact = 9,        // "key=value": torch=2.15.0, nccl=…, device=cpu
+  kMesh = 10,       // "dp,tp|2,2|<this rank's coordinate>|<group ids>"
+  kCallSite = 11,   // "train.py:120"
+  kAdvice = 12,     // "KEY|evidence|fix": configuration seen from the live objects
+};
+
+}  // namespace stepscope

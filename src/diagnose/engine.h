@@ -1,0 +1,50 @@
+// The engine: RankSteps in, findings and snapshot out. Fed step by step in order, live and replayed alike; it never
+// looks ahead. Pure: no clock, no file, no socket. Time that passes without a step is told by tick().
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "align/rank_step.h"
+#include "diagnose/snapshot.h"
+
+namespace stepscope {
+
+struct EngineOptions {
+  int world_size = 0;                // 0 = learned
+  std::map<std::string, double> thresholds;  // overrides of spec/rules.toml names
+};
+
+class Engine {
+ public:
+  explicit Engine(EngineOptions options);
+  ~Engine();
+
+  // A completed step of a rank (global rank number). Steps of one rank come in order.
+  void feed(int rank, RankStep step);
+  // Newest knowledge about a rank's process; replaces what was known.
+  void set_life(int rank, const RankLife& life);
+  // Group membership by group id: description and global ranks.
+  void set_group(uint64_t id, const std::string& description, const std::vector<int>& ranks);
+  // Facts for rules that stand outside of steps (System, Process sections; sampler). Sections and findings are merged.
+  void add_external(Finding finding);
+  void set_section(Section section);
+
+  // Evaluates the rules on what has been fed; opens and closes findings. Cheap when nothing is new.
+  void evaluate();
+  // The run is over: closes all steps, evaluates over the whole run.
+  void finish();
+
+  // Findings, ledger, phases, ranks, steps, collectives. RunInfo, system and process values are the caller's.
+  Snapshot snapshot() const;
+  uint32_t closed_steps() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace stepscope

@@ -1,0 +1,104 @@
+// The snapshot: everything a view may show, one plain value. Summary JSON, text, HTML, terminal and browser are pure
+// functions of it. Produced by the engine (diagnose/engine.h) plus facts that the agent adds (run, system, process).
+// Not measured is std::nullopt and becomes null in JSON, never 0.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "align/category.h"
+#include "diagnose/finding.h"
+
+namespace stepscope {
+
+struct RunInfo {
+  std::string name, started_at;          // started_at: ISO 8601 UTC
+  double duration_s = 0;
+  int world_size = 0, nodes = 0, attempts = 1;
+  std::string status;                    // completed, crashed, interrupted, hung, running
+  std::optional<int> exit_code;
+  std::vector<std::string> command;
+  std::map<std::string, std::string> versions;  // stepscope, torch, python, …
+};
+
+struct Percentiles { std::optional<double> p50, p90, p99, mean; };
+
+// Own time of one phase over ranks: median over ranks of the per-rank medians, worst of them, skew = (worst-median)/median.
+struct PhaseStat {
+  std::string phase;
+  std::optional<double> median_ms, worst_ms, skew_pct, share;  // share of the job's wall time, 0..1
+  std::optional<int> worst_rank;
+};
+
+struct RankStat {
+  int rank = 0, local_rank = 0, node = 0, pid = 0;
+  std::string hostname, state;           // running, finished, lost, exception, hung
+  uint32_t steps = 0;
+  std::optional<double> step_ms, own_ms, stall_ms, caused_wait_ms;  // medians per step; caused: mean per step
+  std::map<std::string, std::optional<double>> phase_ms;            // medians of own time
+  std::optional<double> cpu_share, rss_peak_bytes, uss_peak_bytes;
+  std::optional<double> samples_per_s, tokens_per_s;
+  std::string last_phase;
+  double process_wall_ms = 0;            // interpreter start to exit: what the rank's ledger adds up to
+  double steps_wall_ms = 0;              // first step's begin to last step's end
+  LedgerNs ledger{};                     // sums to process_wall_ms
+};
+
+struct CollectiveStat {
+  std::string group, op;                 // group: name or "ranks 0-3"
+  std::vector<int> ranks;
+  double per_step = 0, bytes_per_step = 0;
+  std::optional<double> transfer_ms, wait_ms, bus_gb_per_s;
+};
+
+struct Section {
+  std::string name;                      // system, process, step_time, step_memory
+  std::string diagnosis;                 // kind of its leading finding, BALANCED or NO_DATA included
+  Severity severity = Severity::kInfo;
+  std::string text;                      // one line
+  std::map<std::string, std::optional<double>> values;  // units last in names
+};
+
+struct DeviceMemoryRank {
+  int rank = 0;
+  std::optional<double> allocated_bytes, reserved_bytes, peak_bytes, capacity_bytes, head_bytes, tail_bytes;
+};
+
+struct ObserverStat {
+  uint64_t records = 0, lost = 0, torn = 0;
+  std::optional<double> overhead_us_per_step;
+  double coverage = 0;                   // ranks × steps seen / expected
+  std::vector<std::string> unavailable;  // "signal: reason", each once
+  std::vector<std::string> notes;
+};
+
+// One row of the step series, for charts and for readers that align by themselves.
+struct StepPoint {
+  uint32_t step = 0;
+  double wall_ms = 0;                    // of the job: the longest rank
+  uint32_t tags = 0;
+  std::vector<float> rank_ms;            // per rank index, NaN = not seen
+};
+
+struct Snapshot {
+  RunInfo run;
+  std::vector<Finding> findings;         // ordered: primary first, then by severity and cost
+  int primary = -1;                      // index into findings, -1 = none
+  std::vector<Section> sections;         // system, process, step_time, step_memory, in this order
+  LedgerNs job_ledger{};                 // mean over ranks of steps_wall; startup and teardown left out
+  uint32_t steps = 0, steps_analyzed = 0;
+  Percentiles wall_ms;
+  std::vector<PhaseStat> phases;
+  std::vector<RankStat> ranks;
+  std::vector<CollectiveStat> collectives;
+  std::vector<DeviceMemoryRank> memory;
+  std::map<std::string, std::optional<double>> throughput;  // samples_per_s, tokens_per_s, mfu
+  std::map<std::string, std::optional<double>> system, process;
+  ObserverStat observer;
+  std::vector<StepPoint> recent;         // newest steps, bounded
+};
+
+}  // namespace stepscope
