@@ -11,7 +11,8 @@ enum class Edge : uint8_t { kMark = 0, kBegin = 1, kEnd = 2 };
 // name, number, meaning of a, b, c, d (flags)
 #define STEPSCOPE_EVENT_KINDS(X)                                                                                      \
   X(Process, 1)       /* mark; a = ProcessEvent */                                                                    \
-  X(Step, 2)          /* span: trace_step body */                                                                     \
+  X(Step, 2)          /* span: trace_step body. An end without a begin and with flag kStepBoundary is an explicit   \
+                         boundary (stepscope_step of the C ABI): the step ends at it, whatever optimizers did */      \
   X(UserPhase, 3)     /* span: trace_phase; a = name id (NameKind::Phase) */                                          \
   X(Optimizer, 4)     /* span; a = optimizer id */                                                                    \
   X(ScalerStep, 5)    /* span around GradScaler.step; a = optimizer id */                                             \
@@ -91,6 +92,7 @@ enum class CollectiveOp : uint8_t {
   kScatter = 7, kAllToAll = 8, kBarrier = 9, kSend = 10, kRecv = 11, kMonitoredBarrier = 12,
 };
 
+inline constexpr uint16_t kStepBoundary = 1 << 0;
 inline constexpr uint16_t kForwardGrad = 1 << 0, kForwardTraining = 1 << 1;
 inline constexpr uint16_t kFetchStop = 1 << 0, kFetchError = 1 << 1;
 inline constexpr uint16_t kCollectiveAsync = 1 << 0, kCollectiveP2p = 1 << 1;

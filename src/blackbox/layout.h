@@ -30,7 +30,9 @@ inline constexpr uint32_t kHeaderBytes = 4096;
 inline constexpr uint32_t kRecordBytes = 64;
 inline constexpr uint64_t kDefaultCapacity = 64 * 1024;  // 4 MiB of records
 inline constexpr uint64_t kMinCapacity = 4 * 1024;       // 256 KiB: the least that still covers 100 ms of a busy rank
+inline constexpr uint64_t kMaxCapacity = 1ull << 32;     // bound for readers; 256 GiB
 inline constexpr uint32_t kDefaultNamesBytes = 64 * 1024;
+inline constexpr uint32_t kMaxNameLength = 65528;        // multiple of 8, fits 16 bits
 
 // One record: what happened, when, to what. Meaning of a..d per kind: event_kind.h. Times are CLOCK_MONOTONIC.
 struct Record {
@@ -102,7 +104,8 @@ struct alignas(64) Header {
   std::atomic<uint64_t> life_changed_ns;
   std::atomic<uint64_t> heartbeat;  // reserved for native pollers
   alignas(64) std::atomic<uint64_t> head;         // number of records ever claimed
-  alignas(64) std::atomic<uint64_t> names_head;   // bytes of the names region ever claimed
+  alignas(64) std::atomic<uint64_t> names_head;   // bytes of the names region claimed; never above names_bytes
+  std::atomic<uint64_t> names_dropped;            // names that found the region full
   Control control;
 };
 static_assert(sizeof(Header) <= kHeaderBytes);
@@ -117,6 +120,9 @@ struct NameEntry {
 };
 static_assert(sizeof(NameEntry) == 16);
 inline constexpr uint32_t kNameReady = 0x4e414d45;  // "NAME"
+constexpr uint64_t name_entry_bytes(uint16_t length) {
+  return sizeof(NameEntry) + ((static_cast<uint64_t>(length) + 7) & ~7ull);
+}
 
 // Mixes index and payload, so that two half-written records or a scribbled slot do not pass for one.
 inline uint64_t checksum(uint64_t index, const uint64_t (&words)[6]) {
@@ -125,7 +131,7 @@ inline uint64_t checksum(uint64_t index, const uint64_t (&words)[6]) {
   return h;
 }
 
-inline size_t file_bytes(uint64_t capacity, uint32_t names_bytes) {
+constexpr size_t file_bytes(uint64_t capacity, uint32_t names_bytes) {
   return kHeaderBytes + names_bytes + capacity * kRecordBytes;
 }
 

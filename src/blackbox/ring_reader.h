@@ -1,10 +1,13 @@
 // Reads a black box from outside, live or left behind. Trusts no byte of it.
 //
-// Ownership: the reader maps the file and unmaps it in its destructor; movable, not copyable. Not thread-safe: one
+// Ownership: the reader holds a file descriptor and one 64 KiB buffer; movable, not copyable. Not thread-safe: one
 // reader, one thread; any number of readers may follow one file. The writer never learns of them.
-// Cost: one pass over the new slots; about 15 ns a record. Memory: none beyond the caller's vector.
-// Failure: open() fails with one line (not a black box, other version, truncated, sizes that do not fit the file). A
-// file that shrinks while mapped is detected (fstat before each pass) and read no further.
+// Mechanism: pread, never a mapping. A file that shrinks under a mapping would raise SIGBUS in the agent; a short pread
+// is an ordinary answer. pread gives no order between words, so the check word of each slot is what makes a copy whole.
+// Cost: read() one system call when nothing is new, else one per 1024 slots and about 15 ns a record.
+// Failure: open() fails with one line (not a black box, other version, truncated, sizes that do not fit the file). Later
+// damage is counted in ReadStats, never fatal: a shrunk file simply gives no more records.
+// Accounting: after a pass that reached the head, read + lost + torn == head, unless damaged > 0.
 #pragma once
 
 #include <cstdint>
@@ -33,9 +36,14 @@ struct Name {
 };
 
 // What one pass found. `lost`: overwritten before they were read. `torn`: half-written or scribbled, skipped.
+// `damaged`: how often the header contradicted the slots or an earlier header (scribbled over, truncated); the other
+// counts are then a lower bound.
 struct ReadStats {
-  uint64_t read = 0, lost = 0, torn = 0;
+  uint64_t read = 0, lost = 0, torn = 0, damaged = 0;
 };
+
+// The words of Control by their place in it.
+enum class ControlWord : uint32_t { kStampUntilStep = 0, kCaptureRequest = 1, kLayerMode = 2, kStop = 3 };
 
 class RingReader {
  public:
@@ -44,7 +52,7 @@ class RingReader {
   RingReader& operator=(RingReader&&) noexcept;
   ~RingReader();
 
-  // Identity as of now (it is filled in late). Never throws, never reads outside of the header.
+  // Identity as of now (it is filled in late). One pread. hostname is printable text.
   Identity identity() const;
 
   // Appends the records published since the last call, in order of claim, at most `max`. A slot that was claimed but
@@ -52,17 +60,22 @@ class RingReader {
   // or at once when `final` (the writer is dead). Counts accumulate in totals().
   ReadStats read(std::vector<Record>& out, size_t max, uint64_t now_ns, bool final = false);
 
-  // Appends the names published since the last call.
+  // Appends the names published since the last call. Texts are valid UTF-8 without control characters: what was not
+  // is replaced by '?'.
   void read_names(std::vector<Name>& out);
+  uint64_t names_dropped() const;  // names that found their region full, as the writer says
 
-  // Starts again at the oldest record that is still there (an agent that was restarted).
+  // Starts again at the oldest record that is still there, as a fresh reader would: totals and names too.
   void rewind();
 
   ReadStats totals() const;
-  uint64_t head() const;        // records ever claimed, as the writer says
+  uint64_t head() const;        // records ever claimed, as the writer said at the last pass
   uint64_t capacity() const;
-  Control* control();           // null when the file could be mapped read-only only
   const std::string& path() const;
+
+  // What is asked of the rank: one 8-byte pwrite or pread. Setting fails when the file is read-only or truncated.
+  Status set_control(ControlWord word, uint64_t value);
+  uint64_t control(ControlWord word) const;  // 0 when it cannot be read
 
  private:
   RingReader() = default;
