@@ -30,8 +30,9 @@ inline constexpr uint32_t kHeaderBytes = 4096;
 inline constexpr uint32_t kRecordBytes = 64;
 inline constexpr uint64_t kDefaultCapacity = 64 * 1024;  // 4 MiB of records
 inline constexpr uint64_t kMinCapacity = 4 * 1024;       // 256 KiB: the least that still covers 100 ms of a busy rank
-inline constexpr uint64_t kMaxCapacity = 1ull << 32;     // bound for readers; 256 GiB
+inline constexpr uint64_t kMaxCapacity = 1ull << 22;     // 256 MiB: a sparse file must not keep a reader busy
 inline constexpr uint32_t kDefaultNamesBytes = 64 * 1024;
+inline constexpr uint32_t kMaxNamesBytes = 16 * 1024 * 1024;
 inline constexpr uint32_t kMaxNameLength = 65528;        // multiple of 8, fits 16 bits
 
 // One record: what happened, when, to what. Meaning of a..d per kind: event_kind.h. Times are CLOCK_MONOTONIC.

@@ -40,6 +40,11 @@ struct Name {
 // counts are then a lower bound.
 struct ReadStats {
   uint64_t read = 0, lost = 0, torn = 0, damaged = 0;
+
+  ReadStats& operator+=(const ReadStats& other) {
+    read += other.read, lost += other.lost, torn += other.torn, damaged += other.damaged;
+    return *this;
+  }
 };
 
 // The words of Control by their place in it.
@@ -47,12 +52,14 @@ enum class ControlWord : uint32_t { kStampUntilStep = 0, kCaptureRequest = 1, kL
 
 class RingReader {
  public:
-  static Result<RingReader> open(const std::string& path);
+  static Result<RingReader> open(const std::string& path);  // a regular file, no symbolic link
+  // Takes the descriptor in any case. `name` stands in messages and path().
+  static Result<RingReader> from_fd(int fd, const std::string& name);
   RingReader(RingReader&&) noexcept;
   RingReader& operator=(RingReader&&) noexcept;
   ~RingReader();
 
-  // Identity as of now (it is filled in late). One pread. hostname is printable text.
+  // Identity as of now (it is filled in late). One pread. hostname is made printable.
   Identity identity() const;
 
   // Appends the records published since the last call, in order of claim, at most `max`. A slot that was claimed but
@@ -60,8 +67,7 @@ class RingReader {
   // or at once when `final` (the writer is dead). Counts accumulate in totals().
   ReadStats read(std::vector<Record>& out, size_t max, uint64_t now_ns, bool final = false);
 
-  // Appends the names published since the last call. Texts are valid UTF-8 without control characters: what was not
-  // is replaced by '?'.
+  // Appends the names published since the last call. Texts are made printable (text.h).
   void read_names(std::vector<Name>& out);
   uint64_t names_dropped() const;  // names that found their region full, as the writer says
 
@@ -78,9 +84,10 @@ class RingReader {
   uint64_t control(ControlWord word) const;  // 0 when it cannot be read
 
  private:
-  RingReader() = default;
   struct Impl;
-  Impl* impl_ = nullptr;
+  uint64_t header_word_or_zero(size_t offset) const;
+  explicit RingReader(Impl* impl) : impl_(impl) {}
+  Impl* impl_;
 };
 
 }  // namespace stepscope::blackbox

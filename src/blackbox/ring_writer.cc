@@ -128,7 +128,7 @@ RingWriter::~RingWriter() { ::munmap(header_, bytes_); }
 
 Result<std::unique_ptr<RingWriter>> RingWriter::create(const std::string& path, const RingOptions& options) {
   if (!std::has_single_bit(options.capacity) || options.capacity > kMaxCapacity || options.min_capacity == 0 ||
-      options.names_bytes % 64 != 0)
+      options.names_bytes % 64 != 0 || options.names_bytes > kMaxNamesBytes)
     return fail("black box " + path + ": capacity must be a power of two and names_bytes a multiple of 64");
   const std::string unfinished = path + ".new";
   Fd fd(::open(unfinished.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));

@@ -24,8 +24,8 @@ uint64_t name_id(std::string_view text) {
   return h ? h : 1;
 }
 
-// Ids whose text is in the ring already. When it is full, a text is written again with each use: the region fills, the
-// marks go on. Belongs to one ring: a forked child or a second open starts with an empty one.
+// Ids whose text is in the ring already, without a lock. With more names than slots a text may be written again: the
+// names region fills sooner and says so, marks are not touched. Emptied by each open, since a ring starts without names.
 struct KnownNames {
   static constexpr size_t kSlots = 256;
   std::atomic<uint64_t> ids[2][kSlots] = {};
@@ -95,8 +95,7 @@ int stepscope_open(const struct stepscope_identity* identity) {
     options.world_size = identity->world_size;
     options.node_rank = identity->node_rank;
   }
-  const bool was_on = recorder::active();
-  if (!was_on) g_known.clear();
+  if (!recorder::active()) g_known.clear();
   if (!recorder::open(options)) return -1;
   recorder::add_evidence(blackbox::kEvidenceInit);
   return 0;
