@@ -1,0 +1,33 @@
+// What the launcher tells the agent about the run: one JSON object, sent as the first frame.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace stepscope {
+
+struct AgentConfig {
+  std::string run_name;
+  std::string run_dir;                 // absolute; "" = no folder could be made
+  std::string shm_dir;                 // where the rings appear; "" = no shared memory
+  std::string nonce;                   // hex, names this run in every ring
+  std::vector<std::string> command;
+  std::string working_dir;
+  std::string started_at;              // ISO 8601 UTC
+  uint64_t started_ns = 0;             // CLOCK_MONOTONIC
+  int launcher_pid = 0;
+  int restarts = 0;                    // how often an agent of this run died before
+  double interval_s = 1.0;
+  bool html_report = false;
+  std::map<std::string, double> thresholds;
+  std::vector<std::string> notes;      // losses the launcher knows of: "logs: read-only", …
+
+  std::string to_json() const;
+  static Result<AgentConfig> from_json(const std::string& text);
+};
+
+}  // namespace stepscope

@@ -1,0 +1,60 @@
+#include "cli/launch_plan.h"
+
+#include "base/subprocess.h"
+#include "cli/python_env.h"
+
+namespace stepscope {
+namespace {
+
+constexpr const char* kOurVariables[] = {"STEPSCOPE_SHM", "STEPSCOPE_RUN_DIR", "STEPSCOPE_NONCE"};
+
+std::string variable(const std::vector<std::string>& environment, const std::string& name) {
+  for (const std::string& entry : environment) {
+    if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
+  }
+  return "";
+}
+
+bool one_node(const TorchrunOptions& options) {
+  return !options.nnodes || *options.nnodes == "1" || *options.nnodes == "1:1";
+}
+
+}  // namespace
+
+std::vector<std::string> training_command(const RunArgs& args, const TorchrunOptions& torchrun, const std::string& python) {
+  if (args.command_form) return args.command;
+  std::vector<std::string> result = {python};
+  if (torchrun.any()) {
+    result.insert(result.end(), {"-m", "torch.distributed.run"});
+    if (one_node(torchrun) && !torchrun.master_addr && !torchrun.master_port && !torchrun.node_rank) {
+      result.push_back("--standalone");
+    }
+    for (const auto& [name, value] : torchrun.list()) result.push_back(name + "=" + value);
+  }
+  if (args.module) result.push_back("-m");
+  result.insert(result.end(), args.command.begin(), args.command.end());
+  return result;
+}
+
+std::vector<std::string> training_environment(std::vector<std::string> users, const TrainingVariables& ours) {
+  for (const char* name : kOurVariables) unset_variable(users, name);
+  unset_variable(users, "STEPSCOPE_DISABLE");
+  auto set = [&](const char* name, const std::string& value) {
+    if (!value.empty()) set_variable(users, name, value);
+  };
+  set("STEPSCOPE_SHM", ours.shm_dir);
+  set("STEPSCOPE_RUN_DIR", ours.run_dir);
+  set("STEPSCOPE_NONCE", ours.nonce);
+  if (!ours.inject_folder.empty()) {
+    set_variable(users, "PYTHONPATH", python_path(ours.inject_folder, variable(users, "PYTHONPATH")));
+  }
+  return users;
+}
+
+std::vector<std::string> bare_environment(std::vector<std::string> users) {
+  for (const char* name : kOurVariables) unset_variable(users, name);
+  set_variable(users, "STEPSCOPE_DISABLE", "1");
+  return users;
+}
+
+}  // namespace stepscope

@@ -1,0 +1,148 @@
+#include "cli/settings.h"
+
+#include <charconv>
+#include <cmath>
+#include <sstream>
+#include <string_view>
+
+#include "base/file.h"
+#include "cli/settings_file.h"
+
+namespace stepscope {
+namespace {
+
+Status set_mode(Settings& s, const std::string& text) {
+  if (text != "summary" && text != "cli" && text != "dashboard") return fail("must be summary, cli or dashboard");
+  s.mode = text;
+  return {};
+}
+
+// A run name is one component of a path and nothing that a shell would look at.
+Status set_run_name(Settings& s, const std::string& text) {
+  constexpr std::string_view allowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
+  if (text.empty() || text.size() > 128 || text.front() == '.' || text.front() == '-' ||
+      text.find_first_not_of(allowed) != std::string::npos) {
+    return fail("must be letters, digits, '_', '.' or '-' (at most 128), not beginning with '.' or '-'");
+  }
+  s.run_name = text;
+  return {};
+}
+
+Status set_logs_dir(Settings& s, const std::string& text) {
+  if (text.empty()) return fail("must name a folder");
+  s.logs_dir = text;
+  return {};
+}
+
+Status set_interval(Settings& s, const std::string& text) {
+  double value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc() || end != text.data() + text.size() || !(value >= 0.1 && value <= 3600)) {
+    return fail("must be seconds from 0.1 to 3600");
+  }
+  s.interval_s = value;
+  return {};
+}
+
+Status set_bool(bool& target, const std::string& text) {
+  if (text == "1" || text == "true" || text == "yes" || text == "on") target = true;
+  else if (text.empty() || text == "0" || text == "false" || text == "no" || text == "off") target = false;
+  else return fail("must be 1 or 0");
+  return {};
+}
+Status set_html_report(Settings& s, const std::string& text) { return set_bool(s.html_report, text); }
+Status set_disable(Settings& s, const std::string& text) { return set_bool(s.disable, text); }
+
+struct Row {
+  const char* name;      // key in stepscope.toml; the flag with dashes
+  const char* variable;
+  Status (*set)(Settings&, const std::string&);
+};
+constexpr Row kRows[] = {
+    {"mode", "STEPSCOPE_MODE", set_mode},
+    {"run_name", "STEPSCOPE_RUN_NAME", set_run_name},
+    {"logs_dir", "STEPSCOPE_LOGS_DIR", set_logs_dir},
+    {"interval", "STEPSCOPE_INTERVAL", set_interval},
+    {"html_report", "STEPSCOPE_HTML_REPORT", set_html_report},
+    {"disable", "STEPSCOPE_DISABLE", set_disable},
+};
+
+const Row* find_row(const std::string& name) {
+  for (const Row& row : kRows) {
+    if (name == row.name) return &row;
+  }
+  return nullptr;
+}
+
+std::string as_text(const std::variant<std::string, double, bool>& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) return *text;
+  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
+  char buffer[32];
+  const auto result = std::to_chars(buffer, buffer + sizeof buffer, std::get<double>(value));
+  return std::string(buffer, result.ptr);
+}
+
+Status apply_file(const std::string& path, const std::string& text, ResolvedSettings& result) {
+  auto entries = parse_settings(text);
+  if (!entries) return fail(path + ": " + entries.error().message);
+  for (const SettingEntry& entry : *entries) {
+    const std::string where = path + ": line " + std::to_string(entry.line) + ": " + entry.key;
+    if (entry.section == "thresholds") {
+      const auto* number = std::get_if<double>(&entry.value);
+      if (!number) return fail(where + " must be a number");
+      result.settings.thresholds[entry.key] = *number;
+      continue;
+    }
+    const Row* row = entry.section.empty() || entry.section == "run" ? find_row(entry.key) : nullptr;
+    if (!row) {
+      result.warnings.push_back(where + " is not a setting and is left out");
+      continue;
+    }
+    if (Status status = row->set(result.settings, as_text(entry.value)); !status) {
+      return fail(where + " " + status.error().message);
+    }
+  }
+  return {};
+}
+
+std::string flag_name(const std::string& name) {
+  std::string result = "--" + name;
+  for (char& c : result) {
+    if (c == '_') c = '-';
+  }
+  return result;
+}
+
+}  // namespace
+
+Result<ResolvedSettings> resolve_settings(const Lookup& flag, const Lookup& variable, const std::string& file_path,
+                                          const std::string& file_text) {
+  ResolvedSettings result;
+  if (Status status = apply_file(file_path, file_text, result); !status) return std::unexpected(status.error());
+  for (const Row& row : kRows) {
+    if (auto text = variable(row.variable); text && !text->empty()) {
+      if (Status status = row.set(result.settings, *text); !status) {
+        return fail(std::string(row.variable) + " " + status.error().message);
+      }
+    }
+    if (auto text = flag(row.name)) {
+      if (Status status = row.set(result.settings, *text); !status) {
+        return fail(flag_name(row.name) + " " + status.error().message);
+      }
+    }
+  }
+  return result;
+}
+
+std::string find_settings_file(const std::string& folder) {
+  std::string at = folder;
+  for (int level = 0; level <= 10 && !at.empty(); ++level) {
+    if (const std::string path = path_join(at, "stepscope.toml"); is_file(path)) return path;
+    const size_t slash = at.rfind('/');
+    if (slash == std::string::npos || at == "/") break;
+    at = slash == 0 ? "/" : at.substr(0, slash);
+  }
+  return "";
+}
+
+}  // namespace stepscope

@@ -1,0 +1,41 @@
+// The settings of a run: flag > environment (STEPSCOPE_*) > stepscope.toml > default. One table says what exists.
+// Pure but for find_settings_file(). Failure: one line that names flag, variable or file:line; the caller exits with 2.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace stepscope {
+
+struct Settings {
+  std::string mode = "summary";        // summary, cli, dashboard
+  std::string run_name;                // "" = made up from the time
+  std::string logs_dir = "logs";
+  double interval_s = 1.0;             // cadence of samplers and views
+  bool html_report = false;
+  bool disable = false;                // run the command bare
+  std::map<std::string, double> thresholds;  // [thresholds] of stepscope.toml, by the names of the rule spec
+};
+
+// Where a value may come from. Absent = not given there.
+using Lookup = std::function<std::optional<std::string>(const std::string& name)>;
+
+struct ResolvedSettings {
+  Settings settings;
+  std::vector<std::string> warnings;   // unknown names in the file; one line each
+};
+
+// `flag` is asked by setting name ("run_name"), `variable` by environment name ("STEPSCOPE_RUN_NAME"). `file_path` is
+// for messages; `file_text` is empty when there is no file.
+Result<ResolvedSettings> resolve_settings(const Lookup& flag, const Lookup& variable, const std::string& file_path,
+                                          const std::string& file_text);
+
+// stepscope.toml in `folder` or the nearest of its ten parents; "" = none.
+std::string find_settings_file(const std::string& folder);
+
+}  // namespace stepscope

@@ -1,0 +1,106 @@
+#include "cli/signal_relay.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+
+#include "base/clock.h"
+
+namespace stepscope {
+namespace {
+
+constexpr int kRelayed[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+constexpr int kWitnessWaitMs = 20;
+constexpr uint64_t kSameSignalNs = 200'000'000;
+
+// Lives until its parent is gone. Everything is blocked, so nothing short of SIGKILL ends it and nothing is lost.
+[[noreturn]] void witness(int report, pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::prctl(PR_SET_NAME, "stepscope-sig");
+  if (::getppid() != parent) ::_exit(0);
+  const int low = ::dup2(report, 3);  // let go of the user's files, terminal included
+  for (int fd = 0; fd < 3; ++fd) ::close(fd);
+  ::syscall(SYS_close_range, 4u, ~0u, 0u);
+  sigset_t all;
+  ::sigfillset(&all);
+  for (;;) {
+    siginfo_t info;
+    const int signal = ::sigwaitinfo(&all, &info);
+    if (signal <= 0) continue;
+    const unsigned char byte = static_cast<unsigned char>(signal);
+    if (::write(low, &byte, 1) < 0 && errno == EPIPE) ::_exit(0);
+  }
+}
+
+}  // namespace
+
+SignalRelay::SignalRelay(const SignalState& at_start) {
+  sigset_t ours, all, before;
+  ::sigemptyset(&ours);
+  ::sigaddset(&ours, SIGCHLD);
+  for (int signal : kRelayed) {
+    if (!at_start.ignored[signal]) ::sigaddset(&ours, signal);
+  }
+  ::signal(SIGCHLD, SIG_DFL);  // inherited SIG_IGN would make the training's exit code unknowable
+  ::signal(SIGPIPE, SIG_IGN);
+  ::sigfillset(&all);
+  ::sigprocmask(SIG_BLOCK, &all, &before);  // the witness must not miss one between fork and its own first line
+  signals_.reset(::signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK));
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0) {
+    witness_.reset(ends[0]);
+    const pid_t parent = ::getpid();
+    witness_pid_ = ::fork();
+    if (witness_pid_ == 0) witness(ends[1], parent);
+    ::close(ends[1]);
+    if (witness_pid_ < 0) witness_.reset();
+  }
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  ::sigprocmask(SIG_BLOCK, &ours, nullptr);
+}
+
+SignalRelay::~SignalRelay() {
+  if (witness_pid_ > 0) {
+    ::kill(witness_pid_, SIGKILL);
+    ::waitpid(witness_pid_, nullptr, 0);
+  }
+}
+
+bool SignalRelay::witnessed(int signal) {
+  const uint64_t start_ns = monotonic_ns();
+  for (;;) {
+    unsigned char bytes[64];
+    const ssize_t n = ::read(witness_.get(), bytes, sizeof bytes);
+    if (n == 0) witness_.reset();
+    if (!witness_) return signal == SIGINT || signal == SIGQUIT;
+    const uint64_t now_ns = monotonic_ns();
+    for (ssize_t i = 0; i < n; ++i) {
+      if (bytes[i] <= 64) witnessed_ns_[bytes[i]] = now_ns;
+    }
+    if (witnessed_ns_[signal] && now_ns - witnessed_ns_[signal] < kSameSignalNs) {
+      witnessed_ns_[signal] = 0;
+      return true;
+    }
+    const int64_t left_ms = kWitnessWaitMs - static_cast<int64_t>((now_ns - start_ns) / 1'000'000);
+    if (left_ms <= 0) return false;
+    pollfd wait = {witness_.get(), POLLIN, 0};
+    ::poll(&wait, 1, static_cast<int>(left_ms));
+  }
+}
+
+std::optional<SignalRelay::Seen> SignalRelay::next() {
+  signalfd_siginfo info;
+  if (::read(signals_.get(), &info, sizeof info) != static_cast<ssize_t>(sizeof info)) return std::nullopt;
+  const int signal = static_cast<int>(info.ssi_signo);
+  if (signal == SIGCHLD) return Seen{signal, false};
+  return Seen{signal, witnessed(signal)};
+}
+
+}  // namespace stepscope
