@@ -39,19 +39,27 @@ enum class Edge : uint8_t { kMark = 0, kBegin = 1, kEnd = 2 };
   X(Sync, 23)         /* span of a blocking device sync; a = call-site name id */                                     \
   X(Memory, 24)       /* mark; a = allocated, b = reserved, c = active, d = inactive-split bytes */                   \
   X(MemoryCounters, 25) /* mark; a = alloc retries, b = OOMs, c = device allocs, d = device frees */                  \
-  X(GpuMark, 26)      /* resolved boundary event; a = Kind | Edge << 8, b = id of that kind, c = GPU time mapped to  \
-                         host ns, d = GPU clock ns since the base event; flags GpuFlags */                            \
-  X(NcclOp, 27)       /* a = communicator hash, b = sequence, c = bytes, d = CollectiveOp | peer << 16 */             \
-  X(NcclTime, 28)     /* device span of that op; a = communicator hash, b = sequence | op << 56, c = start, d = end  \
-                         (GPU clock mapped to host ns); flags NcclTimeSource */                                       \
-  X(NcclComm, 29)     /* communicator made; a = hash, b = rank in it, c = its size, d = channels */                   \
+  X(GpuMark, 26)      /* resolved boundary event; time = host time of the mark; a = Kind | Edge << 8, b = id of that  \
+                         kind, c = GPU time mapped to host ns, d = GPU clock ns (int64); flags GpuMark flags.         \
+                         docs/formats/gpu_events.md has all device records */                                         \
+  X(NcclOp, 27)       /* time = the API call; a = communicator hash, b = sequence, c = bytes, d = CollectiveOp |      \
+                         peer << 16; flags NcclOp flags */                                                            \
+  X(NcclTime, 28)     /* device span of that op; a = communicator hash, b = sequence | peer << 40 | op << 56 (peer    \
+                         0 but for send and recv), c = start, d = end (GPU clock mapped to host ns; c = 0: only the   \
+                         end is known); flags NcclTimeSource */                                                       \
+  X(NcclComm, 29)     /* communicator made (begin) or gone (end); a = hash, b = rank in it, c = its size, d = nodes */ \
   X(Teardown, 30)     /* span: destroy_process_group */                                                               \
   X(OutOfMemory, 31)  /* mark; a = requested, b = allocated, c = reserved, d = device capacity, all bytes */          \
   X(Rendezvous, 32)   /* reserved */                                                                                  \
-  X(NcclEnqueue, 33)  /* mark: launch of that op on the host; a = communicator hash, b = sequence, c = algo |        \
-                         proto << 8 | channels << 16, d = stream */                                                   \
+  X(NcclEnqueue, 33)  /* launch of that op on the host, time = before the launch; a = communicator hash, b = as in   \
+                         NcclTime, c = NcclAlgo | NcclProto << 8 | channels << 16, d = stream */                      \
   X(Scheduler, 34)    /* mark: LR scheduler advanced; a = scheduler id */                                             \
-  X(Shape, 35)        /* mark: items of the current batch; a = samples, b = tokens or elements */
+  X(Shape, 35)        /* mark: items of the current batch; a = samples, b = tokens or elements */ \
+  X(GpuStatus, 36)    /* mark by the poller, each 10 s and at a change; a = marks resolved, b = marks missing, c = CUDA  \
+                         errors | newest code << 32, d = half width of the clock bracket in ns */                     \
+  X(MemoryPeak, 37)   /* mark; a = peak allocated, b = peak reserved as the allocator says (the user may reset it) */   \
+  X(OutOfMemoryDetail, 38) /* follows OutOfMemory; a = largest free block, b = free on the device, c = inactive split,  \
+                         d = bytes allocated since the previous memory mark */
 
 enum class Kind : uint8_t {
 #define X(name, number) k##name = number,
@@ -97,10 +105,21 @@ inline constexpr uint16_t kForwardGrad = 1 << 0, kForwardTraining = 1 << 1;
 inline constexpr uint16_t kFetchStop = 1 << 0, kFetchError = 1 << 1;
 inline constexpr uint16_t kCollectiveAsync = 1 << 0, kCollectiveP2p = 1 << 1;
 inline constexpr uint16_t kH2dPinned = 1 << 0;
-// GpuMark: the step ran under stream capture; the value was inferred; recording had an error.
+// GpuMark: the stream was capturing, so nothing was recorded (c = d = 0); the GPU reached the mark right after the host
+// recorded it, so it had run dry.
 inline constexpr uint16_t kGpuCaptured = 1 << 0, kGpuHostBound = 1 << 1;
-// NcclTime: where the device times come from.
-enum class NcclTimeSource : uint16_t { kOwnEvents = 1, kKernelClock = 2 };
+// NcclOp: part of a captured graph (its sequence does not advance); several ops share one kernel launch; done by copy
+// engines; send or receive.
+inline constexpr uint16_t kNcclCaptured = 1 << 0, kNcclGrouped = 1 << 1, kNcclCopyEngine = 1 << 2, kNcclP2p = 1 << 3;
+// NcclTime: where the device times come from. kKernelPolled: host clock of NCCL's proxy thread (NCCL 2.26).
+enum class NcclTimeSource : uint16_t { kOwnEvents = 1, kKernelClock = 2, kKernelPolled = 3, kOwnEndEvent = 4 };
+// NcclEnqueue. Names as NCCL prints them; numbers are ours.
+enum class NcclAlgo : uint8_t {
+  kUnknown = 0, kTree = 1, kRing = 2, kCollnetDirect = 3, kCollnetChain = 4, kNvls = 5, kNvlsTree = 6, kPat = 7,
+};
+enum class NcclProto : uint8_t { kUnknown = 0, kLl = 1, kLl128 = 2, kSimple = 3 };
+// GpuMark of Kind::Wait: which wait point of the library the mark stands before or after (its id).
+enum class GpuWaitPoint : uint64_t { kWork = 0, kFsdpUnshard = 1, kFsdpReduceScatter = 2 };
 
 // Kinds of entries in the names region.
 enum class NameKind : uint16_t {
