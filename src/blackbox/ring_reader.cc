@@ -13,6 +13,8 @@
 #include <memory>
 #include <optional>
 
+#include "base/fd.h"
+#include "base/file.h"
 #include "blackbox/text.h"
 
 namespace stepscope::blackbox {
@@ -91,7 +93,7 @@ Identity identity_from(const HeaderBytes& h) {
 }  // namespace
 
 struct RingReader::Impl {
-  int fd = -1;
+  Fd fd;
   std::string path;
   uint64_t capacity = 0, mask = 0;
   uint32_t names_bytes = 0;
@@ -109,21 +111,17 @@ struct RingReader::Impl {
 
   std::vector<RawSlot> buffer{kSlotsPerRead};
 
-  ~Impl() {
-    if (fd >= 0) ::close(fd);
-  }
-
   uint64_t slot_offset(uint64_t index) const {
     return kHeaderBytes + uint64_t{names_bytes} + (index & mask) * kRecordBytes;
   }
 
   bool read_slots(uint64_t index, uint64_t count, RawSlot* to) const {
-    return pread_all(fd, to, count * kRecordBytes, slot_offset(index));
+    return pread_all(fd.get(), to, count * kRecordBytes, slot_offset(index));
   }
 
   std::optional<uint64_t> header_word(size_t offset) const {
     uint64_t value;
-    if (!pread_all(fd, &value, sizeof value, offset)) return std::nullopt;
+    if (!pread_all(fd.get(), &value, sizeof value, offset)) return std::nullopt;
     return value;
   }
 
@@ -270,16 +268,13 @@ Result<RingReader> RingReader::open(const std::string& path) {
   constexpr int kFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
   int fd = ::open(path.c_str(), O_RDWR | kFlags);
   if (fd < 0 && (errno == EACCES || errno == EROFS || errno == EPERM)) fd = ::open(path.c_str(), O_RDONLY | kFlags);
-  if (fd < 0) {
-    char text[128];
-    return fail(path + ": " + strerror_r(errno, text, sizeof text));
-  }
+  if (fd < 0) return fail(path + ": " + errno_text(errno));
   return from_fd(fd, path);
 }
 
 Result<RingReader> RingReader::from_fd(int fd, const std::string& name) {
   auto impl = std::make_unique<Impl>();
-  impl->fd = fd;
+  impl->fd.reset(fd);
   impl->path = name;
   struct stat st;
   if (::fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) return fail(name + ": not a regular file");
@@ -303,7 +298,7 @@ RingReader::~RingReader() { delete impl_; }
 
 Identity RingReader::identity() const {
   HeaderBytes h;
-  if (pread_all(impl_->fd, h.data(), h.size(), 0) && impl_->intact(h)) impl_->identity = identity_from(h);
+  if (pread_all(impl_->fd.get(), h.data(), h.size(), 0) && impl_->intact(h)) impl_->identity = identity_from(h);
   return impl_->identity;
 }
 
@@ -333,9 +328,9 @@ void RingReader::read_names(std::vector<Name>& out) {
   while (r.names_at + sizeof(NameEntry) <= limit) {
     // Two reads: only what is copied after `ready` was seen is sure to be whole.
     uint32_t ready;
-    if (!pread_all(r.fd, &ready, sizeof ready, kHeaderBytes + r.names_at) || ready == 0) return;
+    if (!pread_all(r.fd.get(), &ready, sizeof ready, kHeaderBytes + r.names_at) || ready == 0) return;
     char head[sizeof(NameEntry)];
-    if (!pread_all(r.fd, head, sizeof head, kHeaderBytes + r.names_at)) return;
+    if (!pread_all(r.fd.get(), head, sizeof head, kHeaderBytes + r.names_at)) return;
     uint16_t kind, length;
     uint64_t id;
     memcpy(&kind, head + offsetof(NameEntry, kind), sizeof kind);
@@ -347,7 +342,7 @@ void RingReader::read_names(std::vector<Name>& out) {
       return;
     }
     entry.resize(length);
-    if (!pread_all(r.fd, entry.data(), length, kHeaderBytes + r.names_at + sizeof(NameEntry))) return;
+    if (!pread_all(r.fd.get(), entry.data(), length, kHeaderBytes + r.names_at + sizeof(NameEntry))) return;
     out.push_back({static_cast<NameKind>(kind), id, printable({entry.data(), entry.size()})});
     r.names_at += name_entry_bytes(length);
   }
@@ -372,11 +367,10 @@ const std::string& RingReader::path() const { return impl_->path; }
 Status RingReader::set_control(ControlWord word, uint64_t value) {
   const size_t at = offsetof(Header, control) + sizeof(uint64_t) * static_cast<uint32_t>(word);
   struct stat st;
-  if (::fstat(impl_->fd, &st) != 0 || static_cast<uint64_t>(st.st_size) < kHeaderBytes)
+  if (::fstat(impl_->fd.get(), &st) != 0 || static_cast<uint64_t>(st.st_size) < kHeaderBytes)
     return fail(impl_->path + ": black box is truncated");  // writing would make the file grow again
-  if (::pwrite(impl_->fd, &value, sizeof value, static_cast<off_t>(at)) == static_cast<ssize_t>(sizeof value)) return {};
-  char text[128];
-  return fail(impl_->path + ": cannot write a control word: " + strerror_r(errno, text, sizeof text));
+  if (::pwrite(impl_->fd.get(), &value, sizeof value, static_cast<off_t>(at)) == static_cast<ssize_t>(sizeof value)) return {};
+  return fail(impl_->path + ": cannot write a control word: " + errno_text(errno));
 }
 
 uint64_t RingReader::control(ControlWord word) const {

@@ -14,28 +14,14 @@
 #include <bit>
 
 #include "base/clock.h"
+#include "base/fd.h"
+#include "base/file.h"
 
 namespace stepscope::blackbox {
 namespace {
 
-class Fd {
- public:
-  explicit Fd(int fd) : fd_(fd) {}
-  ~Fd() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Fd(const Fd&) = delete;
-  Fd& operator=(const Fd&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 std::string reason(const char* what, const std::string& path, int error) {
-  char text[128];
-  // The GNU strerror_r: strerror is not thread-safe, and torch threads may run.
-  return std::string(what) + " " + path + ": " + strerror_r(error, text, sizeof text);
+  return std::string(what) + " " + path + ": " + errno_text(error);
 }
 
 // The largest capacity whose fair share of the file system is not exceeded.

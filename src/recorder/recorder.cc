@@ -6,13 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <string>
 
 #include "base/clock.h"
+#include "base/random_hex.h"
 #include "recorder/state.h"
 
 namespace stepscope::recorder {
@@ -89,11 +89,7 @@ void read_nonce(uint8_t (&nonce)[16]) {
 }
 
 std::string ring_path(const char* folder) {
-  uint64_t random = 0;
-  if (::getrandom(&random, sizeof random, GRND_NONBLOCK) != sizeof random) random = monotonic_ns();
-  char name[64];
-  snprintf(name, sizeof name, "/%d-%016llx.ring", static_cast<int>(::getpid()), static_cast<unsigned long long>(random));
-  return std::string(folder) + name;
+  return std::string(folder) + "/" + std::to_string(::getpid()) + "-" + random_hex(8) + ".ring";
 }
 
 void store_known(std::atomic<int32_t>& field, int32_t value) {

@@ -1,0 +1,209 @@
+// Snapshots for tests of the views: one believable run with a straggler, and variations of it. Built from numbers that
+// are consistent with each other (ledgers add up, medians follow from them).
+#pragma once
+
+#include <cmath>
+#include <string>
+
+#include "diagnose/snapshot.h"
+
+namespace stepscope::examples {
+
+inline constexpr uint32_t kSteps = 240;
+
+inline void set_ms(LedgerNs& ledger, Category c, double ms) { ledger[index(c)] = static_cast<int64_t>(std::llround(ms * 1e6)); }
+
+inline void set_process_wall(RankStat& r) {
+  int64_t sum = 0;
+  for (int64_t ns : r.ledger) sum += ns;
+  r.process_wall_ms = static_cast<double>(sum) / 1e6;
+}
+
+// Rank 1 of `world` needs 48.8 ms more in backward; the others wait for it.
+inline RankStat rank_of_straggler_run(int rank, bool culprit) {
+  RankStat r;
+  r.rank = r.local_rank = rank;
+  r.pid = 4100 + rank;
+  r.hostname = "node-a";
+  r.state = "finished";
+  r.steps = kSteps;
+  r.step_ms = 79.4;
+  r.own_ms = culprit ? 76.3 : 27.5;
+  r.stall_ms = culprit ? 3.1 : 51.9;
+  r.caused_wait_ms = culprit ? 48.8 : 0.4;
+  r.phase_ms = {{"input_wait", 0.3}, {"forward", 9.6}, {"backward", culprit ? 63.0 : 14.2}, {"optimizer", 2.6}};
+  r.cpu_share = 0.93;
+  r.rss_peak_bytes = 412.0 * 1024 * 1024;
+  r.samples_per_s = 402.0;
+  set_ms(r.ledger, Category::kInputWait, 0.3 * kSteps);
+  set_ms(r.ledger, Category::kForward, 9.6 * kSteps);
+  set_ms(r.ledger, Category::kBackward, (culprit ? 63.0 : 14.2) * kSteps);
+  set_ms(r.ledger, Category::kOptimizer, 2.6 * kSteps);
+  set_ms(r.ledger, Category::kCommTransfer, 3.1 * kSteps);
+  set_ms(r.ledger, Category::kStragglerWait, culprit ? 0 : 48.8 * kSteps);
+  set_ms(r.ledger, Category::kUnattributed, 0.8 * kSteps);
+  r.steps_wall_ms = 79.4 * kSteps;
+  set_ms(r.ledger, Category::kStartup, 2310.25);
+  set_ms(r.ledger, Category::kTeardown, 412.000123);
+  set_process_wall(r);
+  return r;
+}
+
+inline Finding straggler_finding(int world) {
+  Finding f;
+  f.id = "f1";
+  f.kind = "COMPUTE_STRAGGLER";
+  f.severity = Severity::kCrit;
+  f.ranks = {1};
+  for (int r = 0; r < world; ++r) {
+    if (r != 1) f.victims.push_back(r);
+  }
+  f.phase = "backward";
+  f.cause = "same_work_slower";
+  f.pattern = "chronic";
+  f.first_step = 0;
+  f.last_step = kSteps - 1;
+  f.detected_step = 19;
+  f.cost_share = 0.6146;
+  f.cost_seconds = 11.71;
+  f.saves_share = 0.6146;
+  f.confidence = 0.97;
+  f.coverage = 1;
+  f.section = "step_time";
+  f.title = "Rank 1 is late in backward; " + std::string(world == 2 ? "rank 0 waits" : std::to_string(world - 1) + " ranks wait") + " 48.8 ms per step";
+  f.action = "Look at what rank 1 does in backward that the others do not: its data, its CPU or GPU, code under `if rank == 1`.";
+  f.evidence = {{.name = "backward_own_ms", .rank = 1, .value = 63.0, .others_median = 14.2},
+                {.name = "stall_ms", .rank = 1, .value = 3.1, .others_median = 51.9}};
+  return f;
+}
+
+inline std::vector<Section> straggler_sections() {
+  return {{"system", "BALANCED", Severity::kInfo, "The host has room: CPU 48 % busy.", {{"cpu_share", 0.48}, {"memory_used_bytes", 3.1e9}}},
+          {"process", "BALANCED", Severity::kInfo, "Every rank computes and none grows.", {{"cpu_share", 0.93}}},
+          {"step_time", "COMPUTE_STRAGGLER", Severity::kCrit, "Rank 1 is late in backward.", {}},
+          {"step_memory", "NO_DATA", Severity::kInfo, "No GPU in this run.", {}}};
+}
+
+inline void add_recent(Snapshot& s, int world) {
+  for (uint32_t step = 0; step < kSteps; ++step) {
+    StepPoint p{.step = step, .wall_ms = 79.4 + (step % 7) * 0.3 + (step < 3 ? 40.0 - 10.0 * step : 0.0)};
+    if (step < 3) p.tags = 1;
+    for (int r = 0; r < world; ++r) p.rank_ms.push_back(static_cast<float>(p.wall_ms - 0.05 * ((step + static_cast<uint32_t>(r)) % 5)));
+    s.recent.push_back(std::move(p));
+  }
+}
+
+inline Snapshot straggler(int world = 2) {
+  Snapshot s;
+  s.run = {.name = "ddp_demo", .started_at = "2026-03-02T10:15:00Z", .duration_s = 22.4, .world_size = world, .nodes = 1, .status = "completed",
+           .exit_code = 0, .command = {"torchrun", "--nproc-per-node", std::to_string(world), "train.py"},
+           .versions = {{"stepscope", "0.1.0"}, {"torch", "2.15.0"}, {"python", "3.11.7"}}};
+  s.findings = {straggler_finding(world)};
+  s.primary = 0;
+  Finding warmup{.id = "f2", .kind = "WARMUP", .severity = Severity::kInfo, .job_scope = true, .first_step = 0, .last_step = 2, .detected_step = 2,
+                 .cost_share = 0.003, .cost_seconds = 0.09, .confidence = 1, .coverage = 1, .section = "step_time",
+                 .title = "The first 3 steps took 30 ms longer than the rest", .action = "Nothing to do."};
+  s.findings.push_back(warmup);
+  s.sections = straggler_sections();
+  for (int r = 0; r < world; ++r) s.ranks.push_back(rank_of_straggler_run(r, r == 1));
+  for (size_t c = 0; c < kCategoryCount; ++c) {
+    const auto category = static_cast<Category>(c);
+    if (category == Category::kStartup || category == Category::kTeardown) continue;
+    for (const RankStat& r : s.ranks) s.job_ledger[c] += r.ledger[c] / world;
+  }
+  s.steps = kSteps;
+  s.steps_analyzed = kSteps - 3;
+  s.wall_ms = {79.4, 81.2, 84.9, 79.6};
+  const double others = world == 2 ? (63.0 + 14.2) / 2 : 14.2;
+  s.phases = {{"input_wait", 0.3, 0.3, 0.0, 0.0038, 0}, {"forward", 9.6, 9.6, 0.0, 0.121, 0},
+              {"backward", others, 63.0, (63.0 - others) / others * 100, others / 79.4, 1}, {"optimizer", 2.6, 2.6, 0.0, 0.033, 0}};
+  s.throughput = {{"samples_per_s", 402.0 * world}, {"tokens_per_s", std::nullopt}};
+  s.system = {{"cpu_share", 0.48}, {"memory_used_bytes", 3.1e9}};
+  s.process = {{"cpu_share", 0.93}};
+  s.observer = {.records = 33120, .overhead_us_per_step = 14.2, .coverage = 1, .unavailable = {"gpu_time: no CUDA device"}};
+  add_recent(s, world);
+  return s;
+}
+
+// Ranks that keep pace; nothing to say but BALANCED.
+inline Snapshot balanced(int world = 2) {
+  Snapshot s = straggler(world);
+  s.run.name = "healthy";
+  s.ranks.clear();
+  s.job_ledger = {};
+  for (int r = 0; r < world; ++r) {
+    RankStat rank = rank_of_straggler_run(r, false);
+    set_ms(rank.ledger, Category::kStragglerWait, 0.2 * kSteps);
+    rank.step_ms = 30.8;
+    rank.stall_ms = 3.3;
+    rank.caused_wait_ms = 0.2;
+    rank.steps_wall_ms = 30.8 * kSteps;
+    set_process_wall(rank);
+    for (size_t c = 0; c < kCategoryCount; ++c) {
+      const auto category = static_cast<Category>(c);
+      if (category != Category::kStartup && category != Category::kTeardown) s.job_ledger[c] += rank.ledger[c] / world;
+    }
+    s.ranks.push_back(rank);
+  }
+  s.findings = {{.id = "f1", .kind = "BALANCED", .severity = Severity::kInfo, .job_scope = true, .first_step = 0, .last_step = kSteps - 1,
+                 .detected_step = 19, .confidence = 0.9, .coverage = 1, .section = "step_time", .title = "The ranks keep pace and no phase dominates",
+                 .action = "Nothing to fix here."}};
+  s.primary = 0;
+  s.sections[2] = {"step_time", "BALANCED", Severity::kInfo, "The ranks keep pace.", {}};
+  s.wall_ms = {30.8, 31.6, 33.0, 31.0};
+  s.phases[2] = {"backward", 14.2, 14.3, 0.7, 14.2 / 30.8, 0};
+  for (StepPoint& p : s.recent) {
+    p.wall_ms -= 48.6;
+    for (float& ms : p.rank_ms) ms -= 48.6f;
+  }
+  return s;
+}
+
+// A rank was killed in backward; records were lost; one step is missing on it.
+inline Snapshot rank_lost() {
+  Snapshot s = straggler(4);
+  s.run.name = "lost";
+  s.run.status = "crashed";
+  s.run.exit_code = 137;
+  s.findings.insert(s.findings.begin(), Finding{.id = "f3", .kind = "RANK_LOST", .severity = Severity::kCrit, .ranks = {2}, .victims = {0, 1, 3},
+                    .phase = "backward", .last_step = 120, .detected_step = 121, .confidence = 1, .coverage = 1, .section = "process",
+                    .title = "Rank 2 is gone: killed by SIGKILL in backward of step 121",
+                    .action = "Look for the kernel's out-of-memory killer (dmesg) and for who sent the signal.",
+                    .evidence = {{.name = "signal", .rank = 2, .text = "SIGKILL"}}});
+  s.primary = 0;
+  s.ranks[2].state = "lost";
+  s.ranks[2].last_phase = "backward";
+  s.ranks[2].steps = 121;
+  s.observer.lost = 812;
+  s.observer.torn = 1;
+  s.observer.coverage = 0.87;
+  for (StepPoint& p : s.recent) {
+    if (p.step > 120) p.rank_ms[2] = std::nanf("");
+  }
+  return s;
+}
+
+// Two nodes, GPUs, groups: what later stages fill in.
+inline Snapshot gpu_job(int world = 32) {
+  Snapshot s = straggler(world);
+  s.run.name = "gpt-fsdp";
+  s.run.nodes = 2;
+  for (RankStat& r : s.ranks) {
+    r.node = r.rank / (world / 2);
+    r.hostname = r.node == 0 ? "node-a" : "node-b";
+    const double gib = 1024.0 * 1024 * 1024;
+    s.memory.push_back({r.rank, 41.0 * gib, 52.0 * gib, (44.0 + r.rank % 3) * gib, 79.1 * gib, 40.5 * gib, 41.5 * gib});
+  }
+  s.collectives = {{"dp (ranks 0-31)", "all_reduce", {0, 1, 2}, 6, 1.2e8, 3.1, 48.8, 91.5}, {"tp", "all_gather", {0, 1}, 24, 3.4e7, 0.8, std::nullopt, std::nullopt}};
+  s.findings[0].clock = "gpu";
+  return s;
+}
+
+// Nothing was seen.
+inline Snapshot empty() {
+  Snapshot s;
+  s.run = {.name = "empty", .status = "completed", .exit_code = 0};
+  return s;
+}
+
+}  // namespace stepscope::examples
