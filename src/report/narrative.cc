@@ -1,0 +1,195 @@
+#include "report/narrative.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "report/figures.h"
+#include "report/fmt.h"
+
+namespace stepscope {
+namespace {
+
+using Pair = std::pair<std::string_view, std::string_view>;
+
+constexpr Pair kCauses[] = {
+    {"more_work", "it has more work than the others"},
+    {"same_work_slower", "slower at the same work"},
+    {"launch_bound_host", "its host launches work late"},
+    {"paused", "it is paused"},
+    {"input", "its input is late"},
+    {"rate_deficit", "the loader delivers more slowly than the step consumes"},
+    {"head_of_line", "one slow sample blocks batches that are ready behind it"},
+    {"cold_cache", "storage is cold: the first reading is slow"},
+    {"cpu_starved", "the loader's workers get too little CPU"},
+    {"epoch_start", "workers start anew at each epoch"},
+    {"in_process", "the loader runs inside the training process (num_workers=0)"},
+    {"cpu_contention", "other work takes its CPU"},
+};
+
+constexpr Pair kPatterns[] = {
+    {"chronic", "in nearly every step"},
+    {"rotating", "moves from rank to rank"},
+    {"drifting", "grows over time"},
+    {"transient", "now and then"},
+};
+
+template <size_t N>
+std::string looked_up(const Pair (&table)[N], std::string_view key) {
+  for (const auto& [from, to] : table) {
+    if (key == from) return std::string(to);
+  }
+  std::string out(key);
+  std::replace(out.begin(), out.end(), '_', ' ');
+  return out;
+}
+
+std::string steps_phrase(const Finding& f) {
+  if (f.first_step < 0) return "";
+  std::string out = f.last_step > f.first_step ? fmt::format("steps {} to {}", f.first_step, f.last_step) : fmt::format("step {}", f.first_step);
+  if (f.detected_step >= 0) out += fmt::format(", named at step {}", f.detected_step);
+  return out;
+}
+
+std::vector<std::string> context_of(const Finding& f) {
+  std::vector<std::string> out;
+  const auto add = [&](std::string text) {
+    if (!text.empty()) out.push_back(std::move(text));
+  };
+  add(f.pattern.empty() ? "" : looked_up(kPatterns, f.pattern));
+  add(steps_phrase(f));
+  add(f.cause.empty() ? "" : "cause: " + cause_text(f.cause));
+  if (f.confidence > 0) add("confidence " + format_percent(f.confidence));
+  if (f.coverage > 0) add("coverage " + format_percent(f.coverage));
+  if (f.clock == "gpu") add("GPU clock");
+  return out;
+}
+
+std::string cost_of(const Finding& f) {
+  if (!(f.cost_share > 0)) return "";
+  return format_percent(f.cost_share) + " of wall time" + (f.cost_seconds > 0 ? ", " + format_seconds(f.cost_seconds) : "");
+}
+
+std::string saves_of(const Snapshot& s, const Finding& f) {
+  if (!f.saves_share || !(*f.saves_share > 0)) return "";
+  std::string out = format_percent(f.saves_share) + " of wall time when fixed";
+  const auto step = s.wall_ms.mean ? s.wall_ms.mean : s.wall_ms.p50;
+  if (step && *f.saves_share <= 1) {
+    out += fmt::format(": the mean step goes from {} to {}", format_ms(step), format_ms(*step * (1 - *f.saves_share)));
+  }
+  return out;
+}
+
+Fact fact_of(const Evidence& e) {
+  Fact fact{.label = value_label(e.name)};
+  if (e.rank) fact.who = fmt::format("rank {}", *e.rank);
+  if (e.value) fact.value = format_value(e.name, e.value);
+  if (e.others_median) fact.others = "others " + format_value(e.name, e.others_median);
+  if (!e.text.empty()) (fact.value.empty() ? fact.value : fact.others).append(fact.others.empty() || fact.value.empty() ? "" : "; ").append(e.text);
+  return fact;
+}
+
+// Without any finding the snapshot still has a state.
+Verdict verdict_without_finding(const Snapshot& s) {
+  if (s.steps == 0) {
+    return {.name = "NO DATA", .headline = "No training step was seen.",
+            .action = "stepscope sees optimizer steps and backward passes of PyTorch; `stepscope doctor` tells what is missing."};
+  }
+  return {.name = "BALANCED", .headline = "No bottleneck stands out: the ranks keep pace and no phase dominates."};
+}
+
+std::string signal_name(int number) {
+  switch (number) {
+    case 2: return "SIGINT";
+    case 6: return "SIGABRT";
+    case 9: return "SIGKILL";
+    case 11: return "SIGSEGV";
+    case 15: return "SIGTERM";
+    default: return fmt::format("signal {}", number);
+  }
+}
+
+std::string counted(uint64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", format_count(count), noun, count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+Verdict verdict_of(const Snapshot& s, const Finding& f) {
+  Verdict v{.name = display_name(f.kind), .severity = f.severity, .headline = f.title, .context = context_of(f), .cost = cost_of(f),
+            .saves = saves_of(s, f), .action = f.action, .doc = f.doc()};
+  for (const Evidence& e : f.evidence) v.facts.push_back(fact_of(e));
+  return v;
+}
+
+Verdict verdict_of(const Snapshot& s) {
+  if (s.primary >= 0 && static_cast<size_t>(s.primary) < s.findings.size()) {
+    return verdict_of(s, s.findings[static_cast<size_t>(s.primary)]);
+  }
+  return verdict_without_finding(s);
+}
+
+std::string status_text(const RunInfo& run) {
+  if (run.status.empty()) return "state unknown";
+  if (!run.exit_code || (run.status == "completed" && *run.exit_code == 0) || run.status == "running") return run.status;
+  const int code = *run.exit_code;
+  return code > 128 && code < 128 + 65 ? fmt::format("{} by {} (exit code {})", run.status, signal_name(code - 128), code)
+                                       : fmt::format("{} (exit code {})", run.status, code);
+}
+
+std::vector<std::string> run_phrases(const RunInfo& run, uint32_t steps) {
+  std::vector<std::string> out = {counted(static_cast<uint64_t>(std::max(run.world_size, 0)), "rank")};
+  if (run.nodes > 0) out.back() += " on " + counted(static_cast<uint64_t>(run.nodes), "node");
+  out.push_back(counted(steps, "step"));
+  if (run.duration_s > 0) out.push_back(format_seconds(run.duration_s));
+  if (run.attempts > 1) out.push_back(fmt::format("{} attempts", run.attempts));
+  out.push_back(status_text(run));
+  if (!run.started_at.empty()) out.push_back("started " + run.started_at);
+  return out;
+}
+
+std::vector<std::string> observer_phrases(const ObserverStat& o) {
+  std::vector<std::string> out = {counted(o.records, "record") + (o.lost == 0 ? ", none lost" : ", " + format_count(o.lost) + " lost")};
+  if (o.torn > 0) out.push_back(format_count(o.torn) + " torn");
+  out.push_back("coverage " + format_percent(o.coverage) + " of ranks × steps");
+  if (o.overhead_us_per_step) out.push_back("about " + format_value("overhead_us", o.overhead_us_per_step) + " per step in the ranks");
+  return out;
+}
+
+std::vector<std::string> step_phrases(const Snapshot& s) {
+  std::vector<std::string> out;
+  const auto add = [&](const char* label, std::optional<double> ms) {
+    if (ms) out.push_back(fmt::format("{} {}", label, format_ms(ms)));
+  };
+  add("p50", s.wall_ms.p50);
+  add("p90", s.wall_ms.p90);
+  add("p99", s.wall_ms.p99);
+  add("mean", s.wall_ms.mean);
+  if (s.steps > 0) out.push_back(fmt::format("{} of {} steps analyzed", format_count(s.steps_analyzed), format_count(s.steps)));
+  for (std::string& phrase : value_phrases(s.throughput)) out.push_back(std::move(phrase));
+  return out;
+}
+
+std::vector<std::string> value_phrases(const std::map<std::string, std::optional<double>>& values) {
+  std::vector<std::string> out;
+  for (const auto& [name, value] : values) {
+    if (!value || !std::isfinite(*value)) continue;
+    const bool rate = name.ends_with("_per_s");
+    out.push_back(rate ? format_value("", *value) + " " + value_label(name) + "/s" : value_label(name) + " " + format_value(name, value));
+  }
+  return out;
+}
+
+std::string section_title(std::string_view name) {
+  std::string out = category_label(name);
+  bool first = true;
+  for (char& c : out) {
+    if (first && c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+    first = c == ' ';
+  }
+  return out;
+}
+
+std::string cause_text(std::string_view cause) { return looked_up(kCauses, cause); }
+
+}  // namespace stepscope

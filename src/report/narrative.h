@@ -1,0 +1,56 @@
+// What a snapshot says, in sentences: the words that text, HTML and terminal views share. Pure; no colour, no layout.
+// Strings from the run are passed on as they are: the view makes them printable or escapes them.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "diagnose/snapshot.h"
+
+namespace stepscope {
+
+// One measured fact, as columns: "backward own time | rank 1 | 63.0 ms | others 14.2 ms".
+struct Fact {
+  std::string label, who, value, others;
+};
+
+struct Verdict {
+  std::string name;             // display name of the kind
+  Severity severity = Severity::kInfo;
+  std::string headline;         // one sentence
+  std::vector<Fact> facts;      // why
+  std::vector<std::string> context;  // when, how often, cause, how sure: short phrases
+  std::string cost, saves;      // "" where it does not apply
+  std::string action;           // next step
+  std::string doc;              // "findings/compute-straggler", "" without a finding
+};
+
+// The verdict over all: the primary finding, else what the snapshot's state says.
+Verdict verdict_of(const Snapshot& snapshot);
+Verdict verdict_of(const Snapshot& snapshot, const Finding& finding);
+
+// "2 ranks on 1 node", "240 steps", "31.2 s", "completed", "started 2026-03-02T10:15:00Z"
+std::vector<std::string> run_phrases(const RunInfo& run, uint32_t steps);
+
+// How a run ended, for people: "completed", "crashed (exit code 1)", "killed by SIGKILL (exit code 137)".
+std::string status_text(const RunInfo& run);
+
+// "9,812 records, none lost", "coverage 100 %": what the figures rest on.
+std::vector<std::string> observer_phrases(const ObserverStat& observer);
+
+// "p50 79.4 ms", ..., "237 of 240 steps analyzed", "804 samples/s": the step in numbers.
+std::vector<std::string> step_phrases(const Snapshot& snapshot);
+
+// "cpu 48.0 %", "memory used 2.89 GiB"; what was not measured is left out.
+std::vector<std::string> value_phrases(const std::map<std::string, std::optional<double>>& values);
+
+// "Step Time" for "step_time".
+std::string section_title(std::string_view name);
+
+// "slower at the same work" for "same_work_slower".
+std::string cause_text(std::string_view cause);
+
+}  // namespace stepscope
