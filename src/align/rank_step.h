@@ -91,6 +91,7 @@ struct RankLife {
   int64_t init_begin_ns = 0, init_end_ns = 0;  // init_process_group
   bool ended = false;         // the process is gone
   bool clean_exit = false;    // it went through its exit handlers
+  bool stopped = false;       // alive when the job was told to stop from outside (Ctrl-C, SIGTERM): its end is no loss
   bool teardown_begun = false;
   int exit_signal = 0;        // when known
   int exit_code = -1;         // when known
