@@ -16,7 +16,7 @@ const CategoryLook& look(Category category) {
       {"█", 33, "#2a6fdb"},   // backward
       {"▒", 117, "#8fd0f5"},  // optimizer
       {"~", 141, "#9b7be0"},  // comm_transfer
-      {"·", 203, "#e5484d"},  // straggler_wait
+      {"·", 217, "#f0aaa4"},  // straggler_wait
       {"x", 208, "#f2762e"},  // host_pause
       {"+", 108, "#6fa37a"},  // compile
       {"#", 72, "#3f9c85"},   // checkpoint

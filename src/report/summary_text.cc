@@ -182,7 +182,7 @@ void write_other_findings(TextPage& page, const Snapshot& s) {
 void write_sections(TextPage& page, const Snapshot& s) {
   page.heading("Sections");
   for (const Section& section : ordered_sections(s)) {
-    page.line({{"  "}, {pad_right(section_title(section.name), 13)}, {pad_right(printable(display_name(section.diagnosis)), 22), ink::of(section.severity)},
+    page.line({{"  "}, {pad_right(section_title(section.name), 13)}, {pad_right(printable(display_name(section.diagnosis)), 22), section.diagnosis == "NO_DATA" ? ink::kDim : ink::of(section.severity)},
                {section.text}});
     page.phrases("", value_phrases(section.values), 15, ink::kDim);
   }
