@@ -60,11 +60,11 @@ struct CgroupFacts {
   SampledCounter oom_kills;
 };
 
-// The loader workers that a rank has now (or had, when their private memory had grown most): USS at their first and
-// newest reading. Un-shared pages show as USS up, RSS flat, shared anonymous memory down.
+// The loader workers that a rank has now (or had, when their private memory had grown most): sums over those that were
+// forked without exec and whose memory maps were read at least twice, at their first and newest reading. Un-shared pages
+// show as USS up, RSS flat, shared anonymous memory down.
 struct WorkerGrowth {
-  int workers = 0;                     // with at least two readings
-  int forked = 0;                      // of these, forked without exec
+  int workers = 0;
   double uss_first_bytes = 0, uss_last_bytes = 0;
   double rss_first_bytes = 0, rss_last_bytes = 0;
   double shared_anon_first_bytes = 0, shared_anon_last_bytes = 0;

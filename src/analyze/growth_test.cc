@@ -34,7 +34,7 @@ RC_GTEST_PROP(Growth, LineIsLinearWithItsSlope, ()) {
   const int n = *rc::gen::inRange(6, 300);
   const double total = *rc::gen::inRange(100, 100000);
   const auto seed = *rc::gen::arbitrary<unsigned>();
-  const Xy d = make(n, 0.02 * total, seed, [&](int i) { return 500 + total * i / (n - 1); });
+  const Xy d = make(n, 0.01 * total, seed, [&](int i) { return 500 + total * i / (n - 1); });
   const Growth g = classify_growth(d.x, d.y, {.min_points = 6, .min_growth = 64});
   RC_ASSERT(g.shape == GrowthShape::kLinear);
   const double truth = total / (10.0 * (n - 1));

@@ -29,6 +29,10 @@ class Engine {
   void set_life(int rank, const RankLife& life);
   // Group membership by group id: description and global ranks.
   void set_group(uint64_t id, const std::string& description, const std::vector<int>& ranks);
+  // A new attempt of the run's ranks begins (elastic restart): steps are counted on, lives start anew.
+  void begin_attempt();
+  // Somebody asked the run to stop (Ctrl-C, SIGTERM): ranks that end after this moment are not lost.
+  void set_interrupted(int64_t at_ns);
   // Facts for rules that stand outside of steps (System, Process sections; sampler). Sections and findings are merged.
   void add_external(Finding finding);
   void set_section(Section section);

@@ -1,0 +1,65 @@
+// Which category the training thread is in right now, from the spans that are open on it.
+//
+// A plain single-threaded object. Rules, outermost first:
+//   compile, save, validation-like phases and teardown cover all that happens inside them;
+//   garbage collection and device syncs win over what they interrupt; a wait is a stall of the phase around it;
+//   otherwise the innermost span names the category (an optimizer whose closure runs backward is backward meanwhile);
+//   between the end of a root forward and the begin of backward lies the loss: forward;
+//   between the parts of an evaluation lies evaluation; every other gap is unattributed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "align/category.h"
+#include "blackbox/event_kind.h"
+
+namespace stepscope {
+
+struct OpenSpan {
+  Kind kind;
+  uint64_t id = 0, sequence = 0;
+  Category category = Category::kUnattributed;
+  bool covers = false;      // everything inside belongs to this span
+  bool interrupts = false;  // wins over what it interrupts
+  bool own_ended = false;   // backward only: own compute is over
+  uint32_t collectives = 0; // backward only: collectives issued inside
+  uint64_t last_group = 0, last_sequence = 0;
+  int64_t begin_ns = 0;
+};
+
+// What the current instant is: own time of a category, or a stall inside a phase.
+struct Now {
+  Category category = Category::kUnattributed;
+  bool stall = false;
+  Category phase = Category::kUnattributed;  // the phase a stall interrupts
+};
+
+class SpanStack {
+ public:
+  static constexpr size_t kMaxDepth = 64;
+
+  void push(OpenSpan span);
+  // Closes the innermost open span of this kind (and id, where the kind has ids); spans opened inside it that never
+  // ended are dropped. Returns false when none is open; `closed` receives the span.
+  bool pop(Kind kind, uint64_t id, OpenSpan* closed);
+
+  OpenSpan* innermost(Kind kind);
+  bool inside(Kind kind) const;
+  // True inside a span that covers its content, or in an interruption.
+  bool covered() const;
+  bool empty() const { return open_.empty(); }
+  void clear() { open_.clear(); }
+
+  // `gap` is the category of time outside of all spans; `tail_stalls`: a backward whose own part is over is a stall.
+  Now now(Category gap, bool tail_stalls) const;
+
+ private:
+  std::vector<OpenSpan> open_;
+};
+
+// Category of a phase that the user named with trace_phase: well-known names map to ours, others are user_code.
+Category category_of_phase_name(const std::string& name);
+
+}  // namespace stepscope

@@ -1,0 +1,547 @@
+#include "align/step_builder.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "align/span_stack.h"
+#include "align/step_accumulator.h"
+#include "align/step_rule.h"
+#include "blackbox/event_kind.h"
+
+namespace stepscope {
+
+namespace {
+
+constexpr int64_t kTagFloorNs = 1'000'000;        // a millisecond of compile, save or validation tags a step
+constexpr size_t kMaxUndecided = 4 * StepRule::kFallbackBackwards;
+
+enum class LoaderRole : uint8_t { kUnknown, kTraining, kEvaluation };
+
+struct Loader {
+  LoaderRole role = LoaderRole::kUnknown;
+  bool starting = false;  // its iterator was just made: the first fetch waits for worker start
+};
+
+bool is_training_thread_kind(Kind kind, uint64_t a) {
+  return kind == Kind::kOptimizer || kind == Kind::kStep || kind == Kind::kScalerStep || (kind == Kind::kBackward && a == 1);
+}
+
+}  // namespace
+
+struct StepBuilder::Impl {
+  uint32_t main_thread = 0;
+  bool main_thread_certain = false;
+  RankLife life;
+  std::map<uint64_t, Group> groups;
+  std::map<std::pair<uint16_t, uint64_t>, std::string> names;
+
+  SpanStack stack;
+  StepRule rule;
+  StepAccumulator done, open;        // up to the newest candidate boundary; after it
+  int64_t candidate_ns = 0;
+  struct Piece { StepAccumulator work; int64_t end_ns; };
+  std::vector<Piece> undecided;      // one per backward while it is unknown whether an optimizer exists
+  std::vector<RankStep> completed;
+
+  bool started = false, finished = false;
+  int64_t last_ns = 0;
+  bool loss_gap = false, evaluating = false;
+  std::optional<Stall> open_stall;
+  uint64_t backward_tails = 0, waits = 0;
+  std::map<uint64_t, Loader> loaders;
+  uint64_t last_fetch_loader = 0;
+  bool fetched_since_work = false;   // a fetch came after the newest backward or optimizer
+  int64_t pending_fetch_ns = 0, pending_epoch_ns = 0;  // charged while the loader's role was unknown
+  bool scaler_stepped = false;
+  int step_depth = 0;
+  Usage usage_now, usage_boundary;
+  bool usage_known = false, usage_base = false;
+  uint32_t records_since = 0, lost_since = 0;
+
+  // -- time ----------------------------------------------------------------------------------------------------------
+
+  bool tail_stalls() {
+    const OpenSpan* backward = stack.innermost(Kind::kBackward);
+    if (!backward) return false;
+    return backward->collectives > 0 || (life.world_size > 1 && groups.empty());
+  }
+
+  Category gap() const {
+    if (evaluating) return Category::kValidation;
+    return loss_gap ? Category::kForward : Category::kUnattributed;
+  }
+
+  void flush_stall() {
+    if (!open_stall) return;
+    open.add_stall(*open_stall);
+    open_stall.reset();
+  }
+
+  // Everything up to `t` is charged to what the thread was in since the last charge.
+  void charge(int64_t t) {
+    if (last_ns == 0) last_ns = t;
+    const int64_t ns = t - last_ns;
+    if (ns <= 0) return;
+    last_ns = t;
+    if (!started) {
+      life.startup[index(Category::kStartup)] += ns;
+      return;
+    }
+    const Now now = stack.now(gap(), tail_stalls());
+    if (!now.stall) {
+      flush_stall();
+      open.add_own(now.category, ns);
+      return;
+    }
+    if (!open_stall) {
+      open_stall = Stall{0, 0, t - ns, 0, now.phase};
+      name_stall(*open_stall);
+    }
+    open_stall->duration_ns += ns;
+  }
+
+  // Which collective the thread is blocked on. Without sequence numbers: the count of its waits, equal on all ranks.
+  void name_stall(Stall& stall) {
+    if (const OpenSpan* wait = stack.innermost(Kind::kWait)) {
+      stall.group = wait->id;
+      stall.sequence = wait->sequence;
+      return;
+    }
+    const OpenSpan* backward = stack.innermost(Kind::kBackward);
+    stall.group = backward && backward->collectives ? backward->last_group : 0;
+    stall.sequence = backward && backward->collectives ? backward->last_sequence : backward_tails;
+  }
+
+  void start(int64_t t) {
+    if (started) return;
+    charge(t);
+    started = true;
+    done.set_begin(t);
+    open.set_begin(t);
+    life.first_step_ns = t;
+    usage_boundary = usage_now;
+    usage_base = usage_known;
+  }
+
+  // -- boundaries ----------------------------------------------------------------------------------------------------
+
+  void count_records() {
+    open.add_records(records_since, lost_since);
+    records_since = lost_since = 0;
+  }
+
+  void emit(StepAccumulator& work, int64_t end_ns, uint32_t extra_tags) {
+    RankStep step = work.take(end_ns);
+    step.step = life.steps++;
+    step.signature = rule.closed_signature();
+    step.tags |= extra_tags;
+    if (step.own[index(Category::kCompile)] > kTagFloorNs) step.tags |= kTagCompile;
+    if (step.own[index(Category::kCheckpoint)] > kTagFloorNs) step.tags |= kTagCheckpoint;
+    if (step.own[index(Category::kValidation)] > kTagFloorNs) step.tags |= kTagValidation;
+    if (step.own[index(Category::kEpochStart)] > kTagFloorNs) step.tags |= kTagEpochStart;
+    life.last_step_ns = end_ns;
+    completed.push_back(std::move(step));
+  }
+
+  void candidate(int64_t t) {
+    flush_stall();
+    count_records();
+    resolve_undecided();
+    done.join(open);
+    candidate_ns = t;
+  }
+
+  void close_at_candidate(uint32_t tags = 0) {
+    take_usage(done);
+    emit(done, candidate_ns, tags);
+  }
+
+  void close_here(int64_t t) {
+    flush_stall();
+    count_records();
+    resolve_undecided();
+    done.join(open);
+    candidate_ns = t;
+    take_usage(done);
+    emit(done, t, rule.inferred() ? kTagInferred : 0u);
+  }
+
+  void take_usage(StepAccumulator& work) {
+    if (!usage_known) return;
+    if (usage_base)
+      work.facts().usage = Usage{usage_now.cpu_ns - usage_boundary.cpu_ns,
+                                 usage_now.involuntary_switches - usage_boundary.involuntary_switches,
+                                 usage_now.voluntary_switches - usage_boundary.voluntary_switches,
+                                 usage_now.major_faults - usage_boundary.major_faults};
+    usage_boundary = usage_now;
+    usage_base = true;
+  }
+
+  // A backward ended and nobody knows yet whether this run has an optimizer.
+  void keep_undecided(int64_t t) {
+    if (undecided.size() >= kMaxUndecided) return;
+    flush_stall();
+    count_records();
+    StepAccumulator next(t);
+    undecided.push_back({std::move(open), t});
+    open = std::move(next);
+  }
+
+  // An optimizer exists (the pieces were parts of steps) or it does not (each piece was a step).
+  void resolve_undecided() {
+    if (undecided.empty()) return;
+    std::vector<Piece> pieces = std::move(undecided);
+    undecided.clear();
+    if (rule.any_optimizer() || rule.has_explicit()) {
+      for (Piece& piece : pieces) done.join(piece.work);
+    } else {
+      for (Piece& piece : pieces) {
+        done.join(piece.work);
+        emit(done, piece.end_ns, kTagInferred);
+      }
+    }
+  }
+
+  void apply(StepRule::Verdict verdict, int64_t t) {
+    switch (verdict) {
+      case StepRule::Verdict::kNone: return;
+      case StepRule::Verdict::kCandidate: return candidate(t);
+      case StepRule::Verdict::kCloseAtCandidate: return close_at_candidate();
+      case StepRule::Verdict::kCloseHere: return close_here(t);
+      case StepRule::Verdict::kUndecided: return keep_undecided(t);
+    }
+  }
+
+  // -- events --------------------------------------------------------------------------------------------------------
+
+  bool on_main(const Event& e, Kind kind) {
+    if (is_training_thread_kind(kind, e.a) && (!main_thread_certain || main_thread == 0)) {
+      if (main_thread != e.thread) stack.clear();
+      main_thread = e.thread;
+      main_thread_certain = true;
+    }
+    if (main_thread == 0) main_thread = e.thread;
+    return e.thread == main_thread;
+  }
+
+  void training_work() {
+    evaluating = false;
+    if (last_fetch_loader && loaders[last_fetch_loader].role == LoaderRole::kUnknown)
+      loaders[last_fetch_loader].role = LoaderRole::kTraining;
+    pending_fetch_ns = pending_epoch_ns = 0;
+  }
+
+  void evaluation_work() {
+    evaluating = true;
+    Loader& loader = loaders[last_fetch_loader];
+    if (last_fetch_loader && loader.role == LoaderRole::kUnknown && fetched_since_work) {
+      loader.role = LoaderRole::kEvaluation;
+      open.move_own(Category::kInputWait, Category::kValidation, pending_fetch_ns);
+      open.move_own(Category::kEpochStart, Category::kValidation, pending_epoch_ns);
+    }
+    pending_fetch_ns = pending_epoch_ns = 0;
+  }
+
+  void push_span(const Event& e, Kind kind, Category category, bool covers = false, bool interrupts = false) {
+    OpenSpan span;
+    span.kind = kind;
+    span.id = e.a;
+    span.sequence = e.b;
+    span.category = category;
+    span.covers = covers;
+    span.interrupts = interrupts;
+    span.begin_ns = static_cast<int64_t>(e.time_ns);
+    stack.push(span);
+  }
+
+  void begin(const Event& e, Kind kind, int64_t t) {
+    switch (kind) {
+      case Kind::kStep:
+        start(t);
+        if (step_depth++ == 0) {
+          evaluating = false;
+          if (!stack.covered()) apply(rule.step_begin(), t);
+        }
+        return push_span(e, kind, Category::kUnattributed);
+      case Kind::kUserPhase: {
+        const auto found = names.find({static_cast<uint16_t>(NameKind::kPhase), e.a});
+        const Category c = found == names.end() ? Category::kUserCode : category_of_phase_name(found->second);
+        return push_span(e, kind, c, c == Category::kValidation || c == Category::kCheckpoint || c == Category::kLogging);
+      }
+      case Kind::kOptimizer:
+      case Kind::kScalerStep:
+        start(t);
+        loss_gap = false;
+        if (!stack.covered()) training_work();
+        apply(rule.optimizer_begin(e.a), t);
+        if (kind == Kind::kScalerStep) scaler_stepped = false;
+        if (kind == Kind::kOptimizer) scaler_stepped = true;
+        return push_span(e, kind, Category::kOptimizer);
+      case Kind::kBackward:
+        start(t);
+        loss_gap = false;
+        if (!stack.covered()) training_work();
+        return push_span(e, kind, Category::kBackward);
+      case Kind::kForward: return begin_forward(e, t);
+      case Kind::kFetch: return begin_fetch(e, t);
+      case Kind::kLoaderCreate:
+        loaders[e.a].starting = e.b > 0;
+        return push_span(e, kind, loaders[e.a].role == LoaderRole::kEvaluation ? Category::kValidation : Category::kEpochStart);
+      case Kind::kWait:
+        ++waits;
+        return push_span(e, kind, Category::kUnattributed);
+      case Kind::kGc: return push_span(e, kind, Category::kHostPause, false, true);
+      case Kind::kSync: return push_span(e, kind, Category::kHostPause, false, true);
+      case Kind::kSave: return push_span(e, kind, Category::kCheckpoint, true);
+      case Kind::kCompile: return push_span(e, kind, Category::kCompile, true);
+      case Kind::kH2d: return push_span(e, kind, Category::kH2d);
+      case Kind::kInitGroup:
+        if (life.init_begin_ns == 0) life.init_begin_ns = t;
+        return push_span(e, kind, Category::kStartup, true);
+      case Kind::kTeardown:
+        life.teardown_begun = true;
+        return push_span(e, kind, Category::kTeardown, true);
+      default: return;
+    }
+  }
+
+  void begin_forward(const Event& e, int64_t t) {
+    if (stack.inside(Kind::kBackward)) return;  // activation checkpointing computes it again: part of backward
+    const bool grad = e.flags & kForwardGrad;
+    const bool trainer = last_fetch_loader ? fetched_since_work && loaders[last_fetch_loader].role == LoaderRole::kTraining
+                                           : (e.flags & kForwardTraining) != 0;
+    if (grad) {
+      start(t);
+      if (!stack.covered()) training_work();
+      return push_span(e, Kind::kForward, Category::kForward);
+    }
+    if (!started || trainer || stack.inside(Kind::kForward)) return push_span(e, Kind::kForward, Category::kForward);
+    loss_gap = false;
+    if (!stack.covered()) evaluation_work();
+    push_span(e, Kind::kForward, Category::kValidation, true);
+  }
+
+  void begin_fetch(const Event& e, int64_t t) {
+    start(t);
+    loss_gap = false;
+    Loader& loader = loaders[e.a];
+    if (loader.role == LoaderRole::kTraining) evaluating = false;
+    if (loader.role == LoaderRole::kEvaluation) evaluating = true;
+    const Category category = loader.role == LoaderRole::kEvaluation ? Category::kValidation
+                              : loader.starting                      ? Category::kEpochStart
+                                                                     : Category::kInputWait;
+    push_span(e, Kind::kFetch, category);
+  }
+
+  void end(const Event& e, Kind kind, int64_t t) {
+    OpenSpan span;
+    const bool was_open = stack.pop(kind, e.a, &span);
+    switch (kind) {
+      case Kind::kStep:
+        start(t);
+        step_depth = std::max(0, step_depth - 1);
+        if (step_depth == 0) {
+          apply(rule.step_end(), t);
+          loss_gap = false;
+        }
+        return;
+      case Kind::kOptimizer:
+      case Kind::kScalerStep:
+        if (kind == Kind::kScalerStep && !scaler_stepped) open.facts().tags |= kTagSkipped;
+        fetched_since_work = false;
+        // The inner optimizer of a GradScaler step ends nothing of its own.
+        return apply(rule.optimizer_end(e.a), t);
+      case Kind::kBackward:
+        if (!was_open) return;
+        ++backward_tails;
+        fetched_since_work = false;
+        return apply(rule.backward_end(e.a == 1 && !stack.inside(Kind::kCompile)), t);
+      case Kind::kForward:
+        if (was_open && span.category == Category::kForward) loss_gap = true;
+        return;
+      case Kind::kFetch: return end_fetch(e, t, span, was_open);
+      case Kind::kGc:
+        if (was_open && started) open.facts().gc_ns += t - span.begin_ns;
+        return;
+      case Kind::kSync:
+        if (was_open && started) open.facts().sync_ns += t - span.begin_ns;
+        return;
+      case Kind::kInitGroup: life.init_end_ns = t; return;
+      default: return;
+    }
+  }
+
+  void end_fetch(const Event& e, int64_t t, const OpenSpan& span, bool was_open) {
+    if (!was_open) return;
+    Loader& loader = loaders[e.a];
+    const int64_t ns = t - span.begin_ns;
+    if (e.flags & kFetchStop) {
+      // The loader is exhausted: no batch came, so what follows decides nothing about its role.
+      return;
+    }
+    loader.starting = false;
+    last_fetch_loader = e.a;
+    fetched_since_work = true;
+    if (loader.role == LoaderRole::kUnknown) {
+      (span.category == Category::kEpochStart ? pending_epoch_ns : pending_fetch_ns) += ns;
+    }
+    FetchStats& fetch = open.facts().fetch;
+    ++fetch.fetches;
+    fetch.in_flight = std::max(fetch.in_flight, static_cast<uint32_t>(e.b));
+    fetch.ready = std::max(fetch.ready, static_cast<uint32_t>(e.c));
+    fetch.out_of_order = std::max(fetch.out_of_order, static_cast<uint32_t>(e.d));
+  }
+
+  void mark(const Event& e, Kind kind, int64_t t, bool main) {
+    switch (kind) {
+      case Kind::kBackwardOwn:
+        // Only where something can be waited for; otherwise the rest of backward is its own work.
+        if (OpenSpan* backward = stack.innermost(Kind::kBackward)) backward->own_ended = true;
+        return;
+      case Kind::kCollective: return on_collective(e, t);
+      case Kind::kCollectiveDone: {
+        const auto op = static_cast<uint8_t>(e.d & 0xff);
+        if (!open.complete(e.a, e.b, op, t)) done.complete(e.a, e.b, op, t);
+        return;
+      }
+      case Kind::kUsage: {
+        if (!main) return;
+        usage_now = Usage{static_cast<int64_t>(e.a), static_cast<int64_t>(e.b), static_cast<int64_t>(e.c), static_cast<int64_t>(e.d)};
+        usage_known = true;
+        return;
+      }
+      case Kind::kValue: {
+        const auto found = names.find({static_cast<uint16_t>(NameKind::kValue), e.a});
+        if (found == names.end()) return;
+        const double value = std::bit_cast<double>(e.b);
+        RankStep& facts = open.facts();
+        if (found->second == "loss") facts.loss = value, facts.has_loss = true;
+        if (found->second == "tokens") facts.tokens += value;
+        if (found->second == "samples") facts.samples += value;
+        return;
+      }
+      case Kind::kShape:
+        if (!evaluating) open.facts().samples += static_cast<double>(e.a), open.facts().tokens += static_cast<double>(e.b);
+        return;
+      case Kind::kException: {
+        const auto found = names.find({static_cast<uint16_t>(NameKind::kException), e.a});
+        life.exception = found == names.end() ? "exception" : found->second;
+        life.exception_ns = t;
+        return;
+      }
+      case Kind::kProcess:
+        if (e.a == static_cast<uint64_t>(ProcessEvent::kExit)) life.teardown_begun = true;
+        return;
+      default: return;
+    }
+  }
+
+  void on_collective(const Event& e, int64_t t) {
+    CollectiveIssue issue;
+    issue.group = e.a;
+    issue.sequence = e.b;
+    issue.bytes = e.c;
+    issue.op = static_cast<uint8_t>(e.d & 0xff);
+    issue.peer = static_cast<uint16_t>(e.d >> 16);
+    issue.p2p = e.flags & kCollectiveP2p;
+    issue.time_ns = t;
+    if (OpenSpan* backward = stack.innermost(Kind::kBackward)) {
+      issue.since_backward_ns = t - backward->begin_ns;
+      if (!issue.p2p) {
+        ++backward->collectives;
+        backward->last_group = issue.group;
+        backward->last_sequence = issue.sequence;
+      }
+    }
+    if (started) open.add_collective(issue);
+  }
+
+  void push(const Event& e) {
+    if (finished) return;
+    ++records_since;
+    ++life.records;
+    const Kind kind = kind_of(e.kind);
+    const Edge edge = edge_of(e.kind);
+    const bool main = on_main(e, kind);
+    // Records of several threads are in order of claim, not of time: never go back.
+    const int64_t t = std::max(static_cast<int64_t>(e.time_ns), last_ns);
+    if (edge == Edge::kMark) {
+      const bool moves_time = main || kind == Kind::kBackwardOwn;
+      if (moves_time) charge(t);
+      return mark(e, kind, t, main);
+    }
+    if (!main) return;
+    charge(t);
+    if (edge == Edge::kBegin) return begin(e, kind, t);
+    if (edge == Edge::kEnd) return end(e, kind, t);
+  }
+
+  void finish(int64_t end_ns) {
+    if (finished) return;
+    const int64_t t = std::max(end_ns, last_ns);
+    const Now now = stack.now(gap(), tail_stalls());
+    life.open_phase = now.stall ? now.phase : now.category;
+    life.open_detail = now.stall ? "waiting for other ranks" : "";
+    charge(t);
+    flush_stall();
+    count_records();
+    if (rule.has_candidate()) close_at_candidate(kTagProvisional);
+    resolve_undecided();
+    finished = true;
+    life.end_ns = t;
+    if (started) {
+      const int64_t from = life.last_step_ns ? life.last_step_ns : life.first_step_ns;
+      life.teardown[index(Category::kTeardown)] = std::max<int64_t>(0, t - from);
+    }
+  }
+};
+
+StepBuilder::StepBuilder(uint32_t main_thread) : impl_(std::make_unique<Impl>()) { impl_->main_thread = main_thread; }
+StepBuilder::~StepBuilder() = default;
+StepBuilder::StepBuilder(StepBuilder&&) noexcept = default;
+StepBuilder& StepBuilder::operator=(StepBuilder&&) noexcept = default;
+
+void StepBuilder::push(const Event& event) {
+  if (impl_->last_ns == 0 && impl_->life.process_start_ns > 0) impl_->last_ns = impl_->life.process_start_ns;
+  impl_->push(event);
+}
+
+void StepBuilder::push_name(uint16_t kind, uint64_t id, const std::string& text) {
+  impl_->names[{kind, id}] = text;
+  if (kind == static_cast<uint16_t>(NameKind::kUnavailable)) impl_->life.unavailable.push_back(text);
+  if (kind != static_cast<uint16_t>(NameKind::kGroup)) return;
+  Group group;
+  const size_t bar = text.rfind('|');
+  group.description = bar == std::string::npos ? "" : text.substr(0, bar);
+  const char* p = text.c_str() + (bar == std::string::npos ? 0 : bar + 1);
+  while (*p) {
+    char* next = nullptr;
+    const long rank = std::strtol(p, &next, 10);
+    if (next == p) break;
+    group.ranks.push_back(static_cast<int>(rank));
+    p = *next ? next + 1 : next;
+  }
+  impl_->groups[id] = std::move(group);
+}
+
+void StepBuilder::note_lost(uint64_t count) {
+  impl_->lost_since += static_cast<uint32_t>(std::min<uint64_t>(count, UINT32_MAX / 2));
+  impl_->life.lost += count;
+  // What is open is unknown after a gap; keep only the training thread's step nesting out of it.
+  if (count) {
+    impl_->stack.clear();
+    impl_->step_depth = 0;
+  }
+}
+
+std::vector<RankStep> StepBuilder::take_completed() { return std::exchange(impl_->completed, {}); }
+void StepBuilder::finish(int64_t end_ns) { impl_->finish(end_ns); }
+RankLife& StepBuilder::life() { return impl_->life; }
+const RankLife& StepBuilder::life() const { return impl_->life; }
+const std::map<uint64_t, StepBuilder::Group>& StepBuilder::groups() const { return impl_->groups; }
+const std::map<std::pair<uint16_t, uint64_t>, std::string>& StepBuilder::names() const { return impl_->names; }
+
+}  // namespace stepscope

@@ -1,0 +1,54 @@
+// Where steps end. The rule (DESIGN section 4): a step closes, in retrospect, at the last optimizer end before an
+// optimizer that already stepped in this step begins again with at least one backward in between. trace_step makes it
+// exact: an exit ends a step when an optimizer stepped since the last end. Where no optimizer is ever seen, backward
+// ends are boundaries (and, with trace_step, every exit).
+//
+// Pure state machine; says what an event means for the boundary, owns no time.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+namespace stepscope {
+
+class StepRule {
+ public:
+  enum class Verdict {
+    kNone,
+    kCandidate,     // the step may end here: remember this moment, the newest one counts
+    kCloseAtCandidate,  // the step ended at the newest candidate; what followed it belongs to the next step
+    kCloseHere,     // the step ends at this event
+    kUndecided,     // a boundary if it turns out that the run has no optimizer
+  };
+
+  Verdict optimizer_begin(uint64_t optimizer);
+  Verdict optimizer_end(uint64_t optimizer);
+  Verdict backward_end(bool accumulates);
+  Verdict step_begin();
+  Verdict step_end();
+
+  // Optimizers that stepped in the step closed last, as one hash (order does not count): compare like with like.
+  uint64_t closed_signature() const { return closed_signature_; }
+  // Optimizers that stepped since.
+  uint64_t signature() const;
+  bool any_optimizer() const { return any_optimizer_; }
+  // True when boundaries are backward ends because no optimizer exists.
+  bool inferred() const { return inferred_; }
+  bool has_explicit() const { return explicit_; }
+  bool has_candidate() const { return candidate_; }
+  // Whether work that would make a step was seen since the last boundary (for closing the open last step).
+  bool stepped() const { return !stepped_.empty(); }
+
+  // Backward ends without any optimizer after which the rule falls back: more than any usual accumulation count.
+  static constexpr int kFallbackBackwards = 64;
+
+ private:
+  void boundary();
+
+  std::map<uint64_t, uint64_t> stepped_;  // optimizer -> backwards seen at its newest begin in this step
+  uint64_t backwards_ = 0, closed_signature_ = 0;
+  bool any_optimizer_ = false, explicit_ = false, inferred_ = false, candidate_ = false;
+};
+
+}  // namespace stepscope

@@ -1,0 +1,41 @@
+#include "analyze/rows.h"
+
+#include <algorithm>
+
+namespace stepscope {
+
+double Rows::wall_ms() const {
+  double sum = 0;
+  for (size_t i = 0; i < rows.size(); ++i) sum += static_cast<double>(rows[i]->wall_ms) * weights[i];
+  return sum;
+}
+
+Rows Rows::slice(size_t from, size_t to) const {
+  Rows out;
+  for (size_t i = from; i < std::min(to, rows.size()); ++i) out.add(*rows[i], weights[i]);
+  return out;
+}
+
+Rows all_rows(const StepTable& table) {
+  Rows out;
+  for (const StepRow& row : table.sample()) out.add(row, static_cast<float>(table.stride()));
+  for (const StepRow& row : table.recent()) out.add(row, 1);
+  return out;
+}
+
+Rows newest_rows(const StepTable& table, size_t count) {
+  Rows out;
+  const auto& recent = table.recent();
+  const size_t from = recent.size() > count ? recent.size() - count : 0;
+  for (size_t i = from; i < recent.size(); ++i) out.add(recent[i], 1);
+  return out;
+}
+
+Rows without(const Rows& rows, uint32_t tags) {
+  Rows out;
+  for (size_t i = 0; i < rows.size(); ++i)
+    if ((rows.rows[i]->tags & tags) == 0) out.add(*rows.rows[i], rows.weights[i]);
+  return out;
+}
+
+}  // namespace stepscope

@@ -1,0 +1,35 @@
+// A selection of rows for one analysis: pointers into the step table, in step order. `weight` rows of the run stand
+// behind each (thinned history).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "align/step_table.h"
+
+namespace stepscope {
+
+struct Rows {
+  std::vector<const StepRow*> rows;
+  std::vector<float> weights;
+
+  size_t size() const { return rows.size(); }
+  bool empty() const { return rows.empty(); }
+  int ranks() const { return rows.empty() ? 0 : static_cast<int>(rows.back()->cells.size()); }
+  void add(const StepRow& row, float weight) {
+    rows.push_back(&row);
+    weights.push_back(weight);
+  }
+  // Wall time of the selection, ms: sum over rows of the longest rank.
+  double wall_ms() const;
+  Rows slice(size_t from, size_t to) const;
+};
+
+// Everything the table still knows, oldest first.
+Rows all_rows(const StepTable& table);
+// The newest `count` rows.
+Rows newest_rows(const StepTable& table, size_t count);
+// Rows without any of `tags`.
+Rows without(const Rows& rows, uint32_t tags);
+
+}  // namespace stepscope

@@ -1,0 +1,26 @@
+// Exact sums over all closed rows of a run, whatever the table still keeps: ledgers and wall time. A plain value; O(ranks)
+// memory, O(ranks × categories) per row.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "align/step_table.h"
+
+namespace stepscope {
+
+struct RankSums {
+  std::array<double, kCategoryCount> ms{};
+  double wall_ms = 0;
+  uint32_t steps = 0;
+  double samples = 0, tokens = 0;
+};
+
+struct RunSums {
+  std::vector<RankSums> ranks;
+  double wall_ms = 0;  // of the job: per step the longest rank
+
+  void add(const StepRow& row);
+};
+
+}  // namespace stepscope

@@ -1,0 +1,28 @@
+// What-if: the steps replayed with something taken away. Own work and the order of meetings are replayed, waiting is
+// recomputed: a rank's clock advances by its own segments; at a meeting all members go on when the last has arrived,
+// plus the transfer. Meetings are matched by (group, sequence); a row whose meetings do not fit is replayed as one
+// meeting at its end.
+//
+// Pure. O(rows × ranks × stalls). The saving is relative to the replay without a change, not to the measured time, so
+// that what the replay cannot explain cancels.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <vector>
+
+#include "analyze/rows.h"
+
+namespace stepscope {
+
+// Milliseconds to take away from each category of own time of one rank in one row (index into Rows).
+using Reduction = std::function<LedgerMs(size_t row, int rank)>;
+
+
+// Wall time of the rows when `reduce` is taken away (null: nothing).
+double replay_ms(const Rows& rows, const Reduction& reduce);
+
+// Share of wall time saved by `reduce`: 1 - replay(with) / replay(without); 0 when nothing is gained.
+double saved_share(const Rows& rows, const Reduction& reduce);
+
+}  // namespace stepscope

@@ -1,0 +1,188 @@
+#include "diagnose/engine.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "align/step_table.h"
+#include "analyze/attribution.h"
+#include "analyze/run_sums.h"
+#include "diagnose/finding_book.h"
+#include "diagnose/judged.h"
+#include "diagnose/snapshot_tables.h"
+
+namespace stepscope {
+
+namespace {
+
+constexpr Rule kRules[] = {judge_progress, judge_data,        judge_stragglers, judge_pauses,  judge_bound,
+                           judge_between,  judge_collectives, judge_observer,   judge_balance};
+constexpr uint32_t kNoBaseline = kTagCompile | kTagCheckpoint | kTagValidation | kTagEpochStart | kTagProvisional | kTagLossy;
+constexpr size_t kLiveRows = 96;  // the newest steps that live rules about shares and pauses look at
+
+}  // namespace
+
+struct Engine::Impl {
+  Thresholds limits;
+  StepTable table;
+  RunSums sums;
+  std::map<int, RankLife> lives;
+  Groups groups;
+  FindingBook book;
+  std::vector<Finding> findings, external;
+  std::vector<Section> sections;
+  uint32_t judged_steps = 0, offset = 0;
+  int64_t interrupted_ns = 0;
+  bool over = false;
+  std::vector<std::string> notes;
+
+  explicit Impl(const EngineOptions& options) : table([this](StepRow& row) { on_close(row); }) {
+    for (const auto& [name, value] : options.thresholds)
+      if (Status s = limits.set(name, value); !s) notes.push_back(s.error().message);
+    if (options.world_size > 0) table.expect_ranks(options.world_size);
+  }
+
+  void on_close(StepRow& row) {
+    attribute(row, groups);
+    sums.add(row);
+  }
+
+  Judged judged(const Rows& scope, bool live) const {
+    Judged j;
+    j.limits = &limits;
+    j.live = live;
+    j.over = over;
+    j.ranks = table.ranks();
+    j.with_warmup = without(scope, kTagProvisional);
+    const auto warmup = static_cast<uint32_t>(limits.warmup_steps);
+    for (size_t i = 0; i < j.with_warmup.size(); ++i)
+      if (j.with_warmup.rows[i]->step >= warmup) j.rows.add(*j.with_warmup.rows[i], j.with_warmup.weights[i]);
+    j.baseline = without(j.rows, kNoBaseline);
+    j.steps_closed = table.closed();
+    j.run_wall_ms = sums.wall_ms;
+    j.coverage = table.cells_expected() ? static_cast<double>(table.cells_seen()) / static_cast<double>(table.cells_expected()) : 0;
+    for (const auto& [rank, life] : lives) {
+      j.records += life.records;
+      j.lost += life.lost;
+      j.torn += life.torn;
+    }
+    j.lives = &lives;
+    j.groups = &groups;
+    return j;
+  }
+
+  static std::vector<Finding> ask(const Judged& j) {
+    std::vector<Finding> out;
+    for (Rule rule : kRules) rule(j, out);
+    return out;
+  }
+
+  // Live evaluation is dense at first and sparser later; always by step counts, so that a replay says the same.
+  uint32_t stride() const {
+    const auto scale = static_cast<uint32_t>(std::max(1, table.ranks() / 64));
+    return std::clamp(table.closed() / 64, 1u, 4u) * scale;
+  }
+
+  void evaluate_rows() {
+    const uint32_t closed = table.closed();
+    if (closed == 0 || closed < judged_steps + stride()) return;
+    judged_steps = closed;
+    const auto newest = static_cast<size_t>(limits.straggler_live_steps + limits.warmup_steps);
+    std::vector<Finding> said = ask(judged(newest_rows(table, newest), true));
+    for (Finding& f : ask(judged(newest_rows(table, kLiveRows), true))) {
+      const bool twice = std::any_of(said.begin(), said.end(), [&](const Finding& s) { return s.kind == f.kind && s.ranks == f.ranks; });
+      if (!twice) said.push_back(std::move(f));
+    }
+    book.note(said, closed - 1);
+    findings = std::move(said);
+  }
+
+  void forget_interrupted() {
+    if (interrupted_ns == 0) return;
+    for (auto& [rank, life] : lives)
+      if (life.ended && std::max(life.exception_ns, life.end_ns) >= interrupted_ns) life.clean_exit = true, life.exception.clear();
+  }
+};
+
+Engine::Engine(EngineOptions options) : impl_(std::make_unique<Impl>(options)) {}
+Engine::~Engine() = default;
+
+void Engine::feed(int rank, RankStep step) {
+  step.step += impl_->offset;
+  impl_->table.add(rank, step);
+  // One row may close many (a slow rank arrived): judge each as it closes, as if it had come alone.
+  impl_->table.close_ready();
+  impl_->evaluate_rows();
+}
+
+void Engine::set_life(int rank, const RankLife& life) {
+  impl_->lives[rank] = life;
+  impl_->table.expect_ranks(std::clamp(life.world_size, rank + 1, 1 << 20));
+  if (life.ended) impl_->table.set_gone(rank);
+}
+
+void Engine::set_group(uint64_t id, const std::string& description, const std::vector<int>& ranks) {
+  impl_->groups[id] = {description, ranks};
+}
+
+void Engine::begin_attempt() {
+  impl_->table.close_ready(true);
+  impl_->offset = impl_->table.closed();
+  impl_->lives.clear();
+  impl_->table.begin_attempt();
+}
+
+void Engine::set_interrupted(int64_t at_ns) { impl_->interrupted_ns = at_ns; }
+
+void Engine::add_external(Finding finding) {
+  auto& list = impl_->external;
+  const auto same = std::find_if(list.begin(), list.end(), [&](const Finding& f) { return f.kind == finding.kind && f.ranks == finding.ranks; });
+  if (same != list.end()) *same = std::move(finding);
+  else list.push_back(std::move(finding));
+}
+
+void Engine::set_section(Section section) {
+  for (Section& s : impl_->sections)
+    if (s.name == section.name) {
+      s = std::move(section);
+      return;
+    }
+  impl_->sections.push_back(std::move(section));
+}
+
+void Engine::evaluate() {
+  impl_->table.close_ready();
+  impl_->evaluate_rows();
+}
+
+void Engine::finish() {
+  Impl& m = *impl_;
+  if (m.over) return;
+  m.over = true;
+  m.table.close_ready(true);
+  m.forget_interrupted();
+  m.findings = Impl::ask(m.judged(all_rows(m.table), false));
+  m.book.date(m.findings, m.table.closed() ? m.table.closed() - 1 : -1);
+}
+
+Snapshot Engine::snapshot() const {
+  const Impl& m = *impl_;
+  Snapshot s;
+  s.findings = m.findings;
+  if (!m.over) m.book.date(s.findings, m.table.closed() ? m.table.closed() - 1 : -1);
+  for (Finding f : m.external) {
+    if (f.detected_step < 0 && m.table.closed()) f.detected_step = m.table.closed() - 1;
+    s.findings.push_back(std::move(f));
+  }
+  order_findings(s.findings);
+  s.primary = primary_of(s.findings);
+  s.steps = m.table.closed();
+  s.observer.coverage = m.table.cells_expected() ? static_cast<double>(m.table.cells_seen()) / static_cast<double>(m.table.cells_expected()) : 0;
+  s.observer.notes = m.notes;
+  const Judged whole = m.judged(all_rows(m.table), false);
+  fill_tables(s, whole, m.sums, m.sections);
+  return s;
+}
+
+uint32_t Engine::closed_steps() const { return impl_->table.closed(); }
+
+}  // namespace stepscope

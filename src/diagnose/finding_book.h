@@ -1,0 +1,31 @@
+// Remembers when each finding was opened, at its final kind, ranks and phase, so that `detected` is true: the newest
+// step the engine had been fed then. Fed live and in replay alike.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "diagnose/finding.h"
+
+namespace stepscope {
+
+class FindingBook {
+ public:
+  // What the rules said at `step`. Only findings of warn or crit are opened.
+  void note(const std::vector<Finding>& findings, int64_t step);
+  // Fills detected_step of the findings that were said before; the others get `step`.
+  void date(std::vector<Finding>& findings, int64_t step) const;
+
+ private:
+  static std::string key(const Finding& f);
+  std::map<std::string, int64_t> opened_;
+};
+
+// Order of a report: hangs and lost ranks first, then severity, then cost. Numbers the findings f1, f2, …
+void order_findings(std::vector<Finding>& findings);
+// Index of the primary finding of an ordered list, -1 when there is nothing to say.
+int primary_of(const std::vector<Finding>& findings);
+
+}  // namespace stepscope

@@ -1,0 +1,53 @@
+// EXTRA_COLLECTIVES: many small collectives per step outside of the gradients' (metrics reduced one by one, buffers
+// broadcast each step). Their price is latency and waiting, not bytes.
+#include <algorithm>
+
+#define FMT_HEADER_ONLY
+#include <fmt/core.h>
+
+#include "analyze/robust.h"
+#include "diagnose/judged.h"
+
+namespace stepscope {
+
+void judge_collectives(const Judged& j, std::vector<Finding>& out) {
+  if (j.ranks < 2 || j.rows.size() < static_cast<size_t>(j.limits->min_steps)) return;
+  std::vector<double> counts;
+  double stall_ms = 0;
+  for (size_t i = 0; i < j.rows.size(); ++i) {
+    std::vector<double> count, stall;
+    for (const Cell& cell : j.rows.rows[i]->cells) {
+      if (!cell.present) continue;
+      count.push_back(cell.small_collectives);
+      double outside = 0;
+      for (const CellStall& s : cell.stalls)
+        if (s.phase != Category::kBackward) outside += s.transfer_ms;
+      stall.push_back(outside);
+    }
+    if (count.empty()) continue;
+    counts.push_back(median(count));
+    stall_ms += median(stall) * j.rows.weights[i];
+  }
+  if (counts.empty()) return;
+  const double per_step = median(counts), wall = j.rows.wall_ms();
+  const double share = wall > 0 ? stall_ms / wall : 0;
+  if (per_step < j.limits->extra_collectives_min) return;
+  Finding f;
+  f.kind = "EXTRA_COLLECTIVES";
+  f.section = "step_time";
+  f.severity = j.severity(share);
+  f.job_scope = true;
+  f.phase = std::string(name(Category::kCommTransfer));
+  f.cost_share = share;
+  f.cost_seconds = j.seconds(share);
+  f.coverage = j.coverage;
+  f.confidence = 0.9;
+  f.first_step = j.first_step();
+  f.last_step = j.last_step();
+  f.title = fmt::format("{:.0f} small collectives per step beside the gradients' take {} of the time", per_step, text_share(share));
+  f.action = "reduce metrics together and every N steps; broadcast_buffers=False where no layer needs it";
+  f.evidence.push_back({"small_collectives_per_step", {}, per_step, {}, ""});
+  out.push_back(std::move(f));
+}
+
+}  // namespace stepscope

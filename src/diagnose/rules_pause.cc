@@ -1,0 +1,200 @@
+// Pauses: GC_PAUSE (garbage collection, on one rank or all) and PAUSE_STRAGGLER (one rank stops now and then and the
+// others wait for it): steps in which the rank's own time stands far out of its usual difference to the others.
+#include <algorithm>
+#include <cmath>
+
+#define FMT_HEADER_ONLY
+#include <fmt/core.h>
+
+#include "analyze/robust.h"
+#include "analyze/straggler.h"
+#include "analyze/whatif.h"
+#include "diagnose/judged.h"
+
+namespace stepscope {
+
+namespace {
+
+struct Outliers {
+  int rank = 0;
+  double cost_ms = 0, median_ms = 0;
+  std::vector<size_t> rows;                 // indices into Judged::rows
+  std::vector<double> extra_ms;
+  LedgerMs by_category{};
+  double gc_ms = 0;
+  double involuntary = 0, cpu_ms = 0, wall_ms = 0;
+  bool usage = false;
+};
+
+double others_median(const StepRow& row, int rank, size_t category) {
+  std::vector<double> v;
+  for (size_t r = 0; r < row.cells.size(); ++r)
+    if (static_cast<int>(r) != rank && row.cells[r].present) v.push_back(row.cells[r].ms[category]);
+  return v.empty() ? 0 : median(v);
+}
+
+Outliers outliers_of(const Judged& j, int rank) {
+  Outliers out;
+  out.rank = rank;
+  std::vector<double> d(j.rows.size(), 0);
+  for (size_t i = 0; i < j.rows.size(); ++i) {
+    const StepRow& row = *j.rows.rows[i];
+    if (static_cast<size_t>(rank) >= row.cells.size() || !row.cells[rank].present) continue;
+    for (size_t c = 0; c < kCategoryCount; ++c)
+      if (is_comparable(static_cast<Category>(c))) d[i] += row.cells[rank].ms[c] - others_median(row, rank, c);
+  }
+  if (d.size() < 8) return out;
+  const double usual = median(d), sigma = mad_sigma(d);
+  const double floor_ms = std::max(j.limits->pause_min_ms, j.limits->pause_factor * sigma);
+  for (size_t i = 0; i < d.size(); ++i) {
+    const double extra = d[i] - usual;
+    const StepRow& row = *j.rows.rows[i];
+    if (extra < floor_ms) continue;
+    const Cell& cell = row.cells[rank];
+    // The others must have waited for it: an excess that nobody paid for is no stall of the job.
+    if (cell.caused_ms < 0.5 * extra) continue;
+    out.rows.push_back(i);
+    out.extra_ms.push_back(extra);
+    out.cost_ms += extra * j.rows.weights[i];
+    for (size_t c = 0; c < kCategoryCount; ++c)
+      if (is_comparable(static_cast<Category>(c))) out.by_category[c] += static_cast<float>(cell.ms[c] - others_median(row, rank, c));
+    out.gc_ms += cell.gc_ms;
+    if (cell.cpu_ms >= 0) {
+      out.usage = true;
+      out.cpu_ms += cell.cpu_ms;
+      out.involuntary += cell.involuntary_switches;
+      out.wall_ms += cell.wall_ms;
+    }
+  }
+  out.median_ms = out.extra_ms.empty() ? 0 : median(out.extra_ms);
+  return out;
+}
+
+// Wall-clock regularity of the pauses: median gap and its relative spread; a logger or a timer is regular in time.
+std::string rhythm_of(const Judged& j, const Outliers& o) {
+  std::vector<double> gaps;
+  for (size_t i = 1; i < o.rows.size(); ++i) {
+    const auto& a = j.rows.rows[o.rows[i - 1]]->cells[o.rank];
+    const auto& b = j.rows.rows[o.rows[i]]->cells[o.rank];
+    gaps.push_back(static_cast<double>(b.end_ns - a.end_ns) * 1e-9);
+  }
+  if (gaps.size() < 2) return "";
+  const double typical = median(gaps);
+  return typical > 0 && mad_sigma(gaps) < 0.15 * typical ? fmt::format("every {:.1f} s", typical) : "";
+}
+
+void judge_gc(const Judged& j, std::vector<Finding>& out) {
+  double cost_ms = 0;
+  std::vector<double> per_rank(j.ranks, 0);
+  int64_t first = -1, last = -1;
+  size_t steps = 0;
+  for (size_t i = 0; i < j.rows.size(); ++i) {
+    double worst = 0;
+    for (size_t r = 0; r < j.rows.rows[i]->cells.size(); ++r) {
+      const double ms = j.rows.rows[i]->cells[r].gc_ms;
+      worst = std::max(worst, ms);
+      per_rank[r] += ms * j.rows.weights[i];
+    }
+    cost_ms += worst * j.rows.weights[i];
+    if (worst < 1) continue;
+    ++steps;
+    if (first < 0) first = j.rows.rows[i]->step;
+    last = j.rows.rows[i]->step;
+  }
+  const double wall = j.rows.wall_ms();
+  const double share = wall > 0 ? cost_ms / wall : 0;
+  if (j.severity(share) == Severity::kInfo || steps < static_cast<size_t>(j.limits->pause_min_repeats)) return;
+  Finding f;
+  f.kind = "GC_PAUSE";
+  f.section = "step_time";
+  f.severity = j.severity(share);
+  f.phase = "host_pause";
+  f.cause = "gc";
+  f.cost_share = share;
+  f.cost_seconds = j.seconds(share);
+  f.saves_share = saved_share(j.rows, [&](size_t i, int r) {
+    LedgerMs cut{};
+    cut[index(Category::kHostPause)] = j.rows.rows[i]->cells[r].gc_ms;
+    return cut;
+  });
+  f.coverage = j.coverage;
+  f.confidence = 0.95;
+  f.first_step = first;
+  f.last_step = last;
+  const double most = *std::max_element(per_rank.begin(), per_rank.end());
+  for (int r = 0; r < j.ranks; ++r)
+    if (per_rank[r] > 0.34 * most) f.ranks.push_back(r);
+  if (static_cast<int>(f.ranks.size()) == j.ranks) {
+    f.ranks.clear();
+    f.job_scope = true;
+  }
+  f.title = fmt::format("Python's garbage collection stops {} for {} of the time",
+                        f.job_scope ? std::string("training") : text_ranks(f.ranks), text_share(share));
+  f.action = "collect at fixed steps on all ranks (gc.disable, gc.collect every N steps), or gc.freeze() after warm-up";
+  f.evidence.push_back({"gc_ms_per_affected_step", {}, steps ? cost_ms / static_cast<double>(steps) : 0, {}, ""});
+  f.evidence.push_back({"affected_steps", {}, static_cast<double>(steps), {}, ""});
+  out.push_back(std::move(f));
+}
+
+}  // namespace
+
+void judge_pauses(const Judged& j, std::vector<Finding>& out) {
+  if (j.rows.size() < static_cast<size_t>(j.limits->min_steps)) return;
+  judge_gc(j, out);
+  if (j.ranks < 2) return;
+  std::vector<Outliers> all;
+  for (int r = 0; r < j.ranks; ++r) all.push_back(outliers_of(j, r));
+  const double wall = j.rows.wall_ms();
+  for (const Outliers& o : all) {
+    if (o.rows.size() < static_cast<size_t>(j.limits->pause_min_repeats)) continue;
+    // Where every rank pauses alike it is jitter or rotating load, nobody's fault.
+    std::vector<double> others;
+    for (const Outliers& p : all)
+      if (p.rank != o.rank) others.push_back(p.cost_ms);
+    if (o.cost_ms < 3 * *std::max_element(others.begin(), others.end())) continue;
+    const double share = wall > 0 ? o.cost_ms / wall : 0;
+    if (j.severity(share) == Severity::kInfo) continue;
+    size_t top = 0;
+    for (size_t c = 0; c < kCategoryCount; ++c)
+      if (o.by_category[c] > o.by_category[top]) top = c;
+    const auto phase = static_cast<Category>(top);
+    // These have rules of their own that see all ranks.
+    if (phase == Category::kCheckpoint || phase == Category::kValidation || phase == Category::kEpochStart || phase == Category::kCompile) continue;
+    if (phase == Category::kHostPause && o.gc_ms > 0.5 * o.by_category[top]) continue;
+    Finding f;
+    f.kind = phase == Category::kInputWait ? "INPUT_STRAGGLER" : phase == Category::kLogging ? "LOGGING_STALL" : "PAUSE_STRAGGLER";
+    f.section = "step_time";
+    f.severity = j.severity(share);
+    f.ranks = {o.rank};
+    for (int r = 0; r < j.ranks; ++r)
+      if (r != o.rank) f.victims.push_back(r);
+    f.phase = std::string(name(phase));
+    f.pattern = "transient";
+    if (phase == Category::kUnattributed || phase == Category::kUserCode) f.cause = "user_code";
+    else if (o.usage && o.involuntary > 2 * static_cast<double>(o.rows.size()) && o.cpu_ms < 0.7 * o.wall_ms) f.cause = "descheduled";
+    f.cost_share = share;
+    f.cost_seconds = j.seconds(share);
+    f.saves_share = saved_share(j.rows, [&](size_t i, int r) {
+      LedgerMs cut{};
+      if (r != o.rank) return cut;
+      const auto at = std::find(o.rows.begin(), o.rows.end(), i);
+      if (at != o.rows.end()) cut[top] = static_cast<float>(o.extra_ms[static_cast<size_t>(at - o.rows.begin())]);
+      return cut;
+    });
+    f.coverage = j.coverage;
+    f.confidence = std::min(0.95, 0.6 + 0.05 * static_cast<double>(o.rows.size()));
+    f.first_step = j.rows.rows[o.rows.front()]->step;
+    f.last_step = j.rows.rows[o.rows.back()]->step;
+    const std::string rhythm = rhythm_of(j, o);
+    f.title = fmt::format("Rank {} stops for {} {} and all others wait", o.rank, text_ms(o.median_ms),
+                          rhythm.empty() ? fmt::format("in {} steps", o.rows.size()) : rhythm);
+    f.action = f.cause == "descheduled" ? "something takes this rank's core: bind ranks to cores, look for other processes"
+                                        : "look for blocking work on this rank only: logging, uploads, file writes, prints";
+    f.evidence.push_back({"pause_ms", o.rank, o.median_ms, {}, ""});
+    f.evidence.push_back({"pauses", o.rank, static_cast<double>(o.rows.size()), {}, rhythm});
+    f.evidence.push_back({f.phase + "_in_pauses_ms", o.rank, o.by_category[top] / static_cast<double>(o.rows.size()), {}, ""});
+    out.push_back(std::move(f));
+  }
+}
+
+}  // namespace stepscope

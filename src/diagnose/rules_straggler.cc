@@ -1,0 +1,263 @@
+// Ranks that others wait for because their own work takes longer: INPUT_STRAGGLER, H2D_STRAGGLER, COMPUTE_STRAGGLER
+// (with its phase), STRAGGLER (mixed or unknown). The run is judged block by block (analyze/straggler.h), so that a
+// fault that began late or ended early is weighed by what it cost, not averaged away.
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#define FMT_HEADER_ONLY
+#include <fmt/core.h>
+
+#include "analyze/robust.h"
+#include "analyze/straggler.h"
+#include "analyze/whatif.h"
+#include "diagnose/judged.h"
+
+namespace stepscope {
+
+namespace {
+
+struct LateBlock {
+  Rows rows;
+  RankExcess excess;
+};
+
+StragglerLimits limits_of(const Thresholds& t) {
+  StragglerLimits l;
+  l.min_rows = static_cast<size_t>(t.min_steps);
+  l.min_z = t.straggler_min_z;
+  l.min_positive = t.straggler_min_positive;
+  l.min_blame = t.straggler_min_blame;
+  l.min_excess_share = t.straggler_min_excess;
+  return l;
+}
+
+std::map<int, std::vector<LateBlock>> late_blocks(const Judged& j) {
+  std::map<int, std::vector<LateBlock>> late;
+  const auto size = static_cast<size_t>(j.limits->straggler_block_steps);
+  const size_t n = j.baseline.size();
+  for (size_t from = 0; from < n;) {
+    // The last block takes the remainder, so that no block is too short to judge.
+    const size_t to = n - from < 2 * size ? n : from + size;
+    Rows block = j.baseline.slice(from, to);
+    for (RankExcess& e : rank_excess(block, limits_of(*j.limits)))
+      if (e.late) late[e.rank].push_back({block, e});
+    from = to;
+  }
+  return late;
+}
+
+// Step-weighted mean of the blocks' medians.
+RankExcess overall(const std::vector<LateBlock>& blocks) {
+  RankExcess all = blocks.front().excess;
+  double rows = 0;
+  all.excess_ms = all.sigma_ms = all.z = all.positive = all.blame = all.victim_wait_ms = 0;
+  all.category_ms = all.own_ms = all.others_ms = {};
+  for (const LateBlock& b : blocks) {
+    const auto n = static_cast<double>(b.rows.size());
+    rows += n;
+    all.excess_ms += n * b.excess.excess_ms;
+    all.sigma_ms += n * b.excess.sigma_ms;
+    all.z = std::max(all.z, b.excess.z);
+    all.positive += n * b.excess.positive;
+    all.blame += n * b.excess.blame;
+    all.victim_wait_ms += n * b.excess.victim_wait_ms;
+    for (size_t c = 0; c < kCategoryCount; ++c) {
+      all.category_ms[c] += static_cast<float>(n * b.excess.category_ms[c]);
+      all.own_ms[c] += static_cast<float>(n * b.excess.own_ms[c]);
+      all.others_ms[c] += static_cast<float>(n * b.excess.others_ms[c]);
+    }
+  }
+  for (double* x : {&all.excess_ms, &all.sigma_ms, &all.positive, &all.blame, &all.victim_wait_ms}) *x /= rows;
+  for (size_t c = 0; c < kCategoryCount; ++c) {
+    all.category_ms[c] /= static_cast<float>(rows);
+    all.own_ms[c] /= static_cast<float>(rows);
+    all.others_ms[c] /= static_cast<float>(rows);
+  }
+  return all;
+}
+
+bool is_compute(Category c) { return c == Category::kForward || c == Category::kBackward || c == Category::kOptimizer; }
+
+struct Naming {
+  std::string kind, cause;
+  Category phase = Category::kUnattributed;
+  bool named = false;
+};
+
+// Which phase explains the lateness, and whether all compute is slower by a common factor (same work, slower).
+Naming name_of(const RankExcess& e, const Thresholds& t) {
+  double positive = 0, compute = 0;
+  size_t top = index(Category::kUnattributed);
+  for (size_t c = 0; c < kCategoryCount; ++c) {
+    if (e.category_ms[c] <= 0) continue;
+    positive += e.category_ms[c];
+    if (is_compute(static_cast<Category>(c))) compute += e.category_ms[c];
+    if (e.category_ms[c] > e.category_ms[top]) top = c;
+  }
+  Naming n;
+  n.phase = static_cast<Category>(top);
+  const bool one_phase = e.category_ms[top] >= t.phase_share * positive;
+  const bool all_compute = compute >= 0.8 * positive;
+  n.named = one_phase || all_compute;
+  if (!n.named) {
+    n.kind = "STRAGGLER";
+    return n;
+  }
+  if (is_compute(n.phase)) {
+    n.kind = "COMPUTE_STRAGGLER";
+    double low = 1e9, high = 0;
+    for (Category c : {Category::kForward, Category::kBackward}) {
+      if (e.others_ms[index(c)] <= 0) continue;
+      const double factor = e.own_ms[index(c)] / e.others_ms[index(c)];
+      low = std::min(low, factor);
+      high = std::max(high, factor);
+    }
+    if (low > 1.15 && high < 1.6 * low) n.cause = "same_work_slower";
+  } else if (n.phase == Category::kInputWait) {
+    n.kind = "INPUT_STRAGGLER";
+  } else if (n.phase == Category::kH2d) {
+    n.kind = "H2D_STRAGGLER";
+  } else if (n.phase == Category::kHostPause) {
+    n.kind = "PAUSE_STRAGGLER";
+  } else {
+    n.kind = "STRAGGLER";
+  }
+  return n;
+}
+
+std::string phase_words(Category phase) {
+  switch (phase) {
+    case Category::kInputWait: return "waiting for its input";
+    case Category::kH2d: return "in copies to the device";
+    case Category::kForward: return "in forward";
+    case Category::kBackward: return "in backward";
+    case Category::kOptimizer: return "in the optimizer";
+    case Category::kHostPause: return "in pauses";
+    case Category::kUserCode: return "in user code";
+    case Category::kUnattributed: return "outside of the known phases";
+    default: return "in " + std::string(name(phase));
+  }
+}
+
+std::string action_of(const Naming& n) {
+  if (n.kind == "INPUT_STRAGGLER") return "look at this rank's loader: its storage, its share of the data, its worker count and CPU binding";
+  if (n.kind == "H2D_STRAGGLER") return "check this rank's pinned memory and PCIe link";
+  if (n.kind == "PAUSE_STRAGGLER") return "find what pauses this rank: garbage collection, logging, a blocking call";
+  if (n.cause == "same_work_slower") return "same work, slower in every phase: check what else runs on this rank's cores, its clocks and its node";
+  switch (n.phase) {
+    case Category::kForward: return "compare this rank's batch shapes and forward code with the others'";
+    case Category::kBackward: return "compare this rank's backward: custom autograd functions, hooks, shapes; the first late bucket names the layers";
+    case Category::kOptimizer: return "look for work on this rank only around optimizer.step (hooks, clipping, logging)";
+    default: return "look at what this rank does that the others do not";
+  }
+}
+
+// Takes the rank down to the median of the others: the median excess of each phase that is beyond noise, and what
+// stands out above it in single steps. What the other ranks' steps vary by is left in, so that noise is not "saved".
+Reduction reduction_of(const Rows& rows, const std::vector<LateBlock>& blocks, int rank) {
+  std::map<const StepRow*, const RankExcess*> at;
+  for (const LateBlock& b : blocks)
+    for (const StepRow* row : b.rows.rows) at[row] = &b.excess;
+  return [&rows, at = std::move(at), rank](size_t i, int r) {
+    LedgerMs cut{};
+    if (r != rank) return cut;
+    const auto found = at.find(rows.rows[i]);
+    if (found == at.end()) return cut;
+    const RankExcess& e = *found->second;
+    for (size_t c = 0; c < kCategoryCount; ++c)
+      if (e.category_ms[c] > 0.05f * static_cast<float>(e.excess_ms)) cut[c] = e.category_ms[c];
+    return cut;
+  };
+}
+
+int first_late_bucket(const LateBlock& block, int rank, double excess_ms) {
+  std::vector<double> lead;
+  for (size_t k = 0; k < 64; ++k) {
+    std::vector<double> d;
+    for (const StepRow* row : block.rows.rows) {
+      if (static_cast<size_t>(rank) >= row->cells.size()) continue;
+      const Cell& own = row->cells[rank];
+      if (own.bucket_ms.size() <= k) continue;
+      std::vector<double> others;
+      for (size_t r = 0; r < row->cells.size(); ++r)
+        if (static_cast<int>(r) != rank && row->cells[r].bucket_ms.size() > k) others.push_back(row->cells[r].bucket_ms[k]);
+      if (!others.empty()) d.push_back(own.bucket_ms[k] - median(others));
+    }
+    if (d.size() < 4) break;
+    lead.push_back(median(d));
+  }
+  for (size_t k = 0; k < lead.size(); ++k)
+    if (lead[k] > 0.5 * excess_ms) return lead.size() > 1 ? static_cast<int>(k) : -1;
+  return -1;
+}
+
+Finding finding_of(const Judged& j, int rank, const std::vector<LateBlock>& blocks) {
+  const Thresholds& t = *j.limits;
+  const RankExcess e = overall(blocks);
+  const Naming n = name_of(e, t);
+  Finding f;
+  f.kind = n.kind;
+  f.cause = n.cause;
+  f.phase = n.named ? std::string(name(n.phase)) : "";
+  f.pattern = "chronic";
+  f.ranks = {rank};
+  f.section = "step_time";
+  for (int r = 0; r < j.ranks; ++r)
+    if (r != rank) f.victims.push_back(r);
+
+  double cost_ms = 0;
+  for (const LateBlock& b : blocks) {
+    const double per_step = std::min(b.excess.victim_wait_ms, 1.25 * b.excess.excess_ms);
+    for (float w : b.rows.weights) cost_ms += per_step * w;
+  }
+  const double wall_ms = j.rows.wall_ms();
+  f.cost_share = wall_ms > 0 ? cost_ms / wall_ms : 0;
+  f.cost_seconds = j.seconds(f.cost_share);
+  f.saves_share = saved_share(j.rows, reduction_of(j.rows, blocks, rank));
+  f.severity = j.severity(f.cost_share);
+  f.coverage = j.coverage;
+  const double agree = std::min(1.0, std::min(e.blame, e.positive));
+  f.confidence = std::clamp(agree * (1 - 1 / std::max(e.z, 1.5)), 0.0, 0.99);
+
+  const size_t top = index(n.phase);
+  const double threshold = e.excess_ms / 2;
+  f.first_step = j.onset([&](const StepRow& row) {
+    if (static_cast<size_t>(rank) >= row.cells.size() || !row.cells[rank].present) return false;
+    std::vector<double> others;
+    for (size_t r = 0; r < row.cells.size(); ++r)
+      if (static_cast<int>(r) != rank && row.cells[r].present) others.push_back(n.named ? row.cells[r].ms[top] : row.cells[r].own_ms());
+    if (others.empty()) return false;
+    return (n.named ? row.cells[rank].ms[top] : row.cells[rank].own_ms()) - median(others) > threshold * (n.named ? e.category_ms[top] / e.excess_ms : 1);
+  });
+  f.last_step = blocks.back().rows.rows.back()->step;
+
+  f.title = fmt::format("Rank {} is late {}; {} {} {} per step", rank, n.named ? phase_words(n.phase) : "in several phases",
+                        f.victims.size() == 1 ? text_ranks(f.victims) : fmt::format("{} ranks", f.victims.size()),
+                        f.victims.size() == 1 ? "waits" : "wait", text_ms(e.victim_wait_ms));
+  f.action = action_of(n);
+  if (n.named)
+    f.evidence.push_back({std::string(name(n.phase)) + "_own_ms", rank, e.own_ms[top], e.others_ms[top], ""});
+  f.evidence.push_back({"own_excess_ms", rank, e.excess_ms, {}, ""});
+  f.evidence.push_back({"waiting_caused_share", rank, e.blame, {}, ""});
+  f.evidence.push_back({"slower_in_share_of_steps", rank, e.positive, {}, ""});
+  f.evidence.push_back({"others_wait_ms", {}, e.victim_wait_ms, {}, ""});
+  if (n.phase == Category::kBackward) {
+    const int bucket = first_late_bucket(blocks.front(), rank, e.category_ms[top]);
+    if (bucket >= 0) f.evidence.push_back({"first_late_bucket", rank, bucket, {}, ""});
+  }
+  return f;
+}
+
+}  // namespace
+
+void judge_stragglers(const Judged& j, std::vector<Finding>& out) {
+  if (j.ranks < 2) return;
+  for (const auto& [rank, blocks] : late_blocks(j)) {
+    Finding f = finding_of(j, rank, blocks);
+    if (f.severity == Severity::kInfo && f.cost_share < 0.5 * j.limits->warn_share) continue;
+    out.push_back(std::move(f));
+  }
+}
+
+}  // namespace stepscope

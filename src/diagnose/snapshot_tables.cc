@@ -1,0 +1,216 @@
+#include "diagnose/snapshot_tables.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "analyze/robust.h"
+#include "analyze/straggler.h"
+
+namespace stepscope {
+
+namespace {
+
+constexpr size_t kRecentPoints = 512;
+constexpr Category kPhases[] = {Category::kInputWait, Category::kH2d,        Category::kForward,   Category::kBackward,
+                                Category::kOptimizer, Category::kHostPause,  Category::kCompile,   Category::kCheckpoint,
+                                Category::kValidation, Category::kEpochStart, Category::kLogging,  Category::kUserCode,
+                                Category::kUnattributed};
+constexpr Category kAlwaysShown[] = {Category::kInputWait, Category::kForward, Category::kBackward, Category::kOptimizer};
+
+std::optional<double> finite(double x) { return std::isfinite(x) ? std::optional<double>(x) : std::nullopt; }
+
+// Medians per rank of one figure over the baseline rows.
+template <class Figure>
+std::vector<double> rank_medians(const Judged& j, Figure figure) {
+  const Rows& rows = j.baseline.empty() ? j.with_warmup : j.baseline;
+  std::vector<std::vector<double>> by_rank(j.ranks);
+  for (const StepRow* row : rows.rows)
+    for (size_t r = 0; r < row->cells.size() && r < by_rank.size(); ++r)
+      if (row->cells[r].present) by_rank[r].push_back(figure(row->cells[r]));
+  std::vector<double> out;
+  for (auto& v : by_rank) out.push_back(median(std::move(v)));
+  return out;
+}
+
+void fill_phases(Snapshot& s, const Judged& j, const RunSums& sums) {
+  double wall = 0;
+  for (const RankSums& r : sums.ranks) wall += r.wall_ms;
+  for (Category c : kPhases) {
+    double total = 0;
+    for (const RankSums& r : sums.ranks) total += r.ms[index(c)];
+    const bool always = std::find(std::begin(kAlwaysShown), std::end(kAlwaysShown), c) != std::end(kAlwaysShown);
+    if (total <= 0 && !always) continue;
+    PhaseStat p;
+    p.phase = std::string(name(c));
+    const std::vector<double> medians = rank_medians(j, [c](const Cell& cell) { return static_cast<double>(cell.ms[index(c)]); });
+    std::vector<double> known;
+    for (double m : medians)
+      if (std::isfinite(m)) known.push_back(m);
+    if (!known.empty()) {
+      p.median_ms = median(known);
+      double worst = -1;
+      for (size_t r = 0; r < medians.size(); ++r)
+        if (std::isfinite(medians[r]) && medians[r] > worst) worst = medians[r], p.worst_rank = static_cast<int>(r);
+      p.worst_ms = worst;
+      if (*p.median_ms > 0) p.skew_pct = 100 * (worst - *p.median_ms) / *p.median_ms;
+    }
+    if (wall > 0) p.share = total / wall;
+    s.phases.push_back(std::move(p));
+  }
+}
+
+std::string state_of(const RankLife& life) {
+  if (!life.ended) return "running";
+  if (!life.exception.empty()) return "exception";
+  return life.clean_exit ? "finished" : "lost";
+}
+
+void fill_ranks(Snapshot& s, const Judged& j, const RunSums& sums) {
+  const std::vector<double> wall = rank_medians(j, [](const Cell& c) { return static_cast<double>(c.wall_ms); });
+  const std::vector<double> own = rank_medians(j, [](const Cell& c) { return static_cast<double>(c.own_ms()); });
+  const std::vector<double> stall = rank_medians(j, [](const Cell& c) { return static_cast<double>(c.stall_ms); });
+  std::vector<double> caused(j.ranks, 0);
+  for (const StepRow* row : j.rows.rows)
+    for (size_t r = 0; r < row->cells.size() && r < caused.size(); ++r) caused[r] += row->cells[r].caused_ms;
+  std::map<size_t, std::vector<double>> phase;
+  for (Category c : kPhases) phase[index(c)] = rank_medians(j, [c](const Cell& cell) { return static_cast<double>(cell.ms[index(c)]); });
+  for (int r = 0; r < j.ranks; ++r) {
+    RankStat out;
+    out.rank = r;
+    out.step_ms = finite(wall[r]);
+    out.own_ms = finite(own[r]);
+    out.stall_ms = finite(stall[r]);
+    if (j.ranks > 1 && !j.rows.empty()) out.caused_wait_ms = caused[r] / static_cast<double>(j.rows.size());
+    for (const PhaseStat& p : s.phases)
+      for (Category c : kPhases)
+        if (p.phase == name(c)) out.phase_ms[p.phase] = finite(phase[index(c)][r]);
+    if (r < static_cast<int>(sums.ranks.size())) {
+      const RankSums& sum = sums.ranks[r];
+      out.steps = sum.steps;
+      for (size_t c = 0; c < kCategoryCount; ++c) out.ledger[c] = static_cast<int64_t>(std::llround(sum.ms[c] * 1e6));
+      out.steps_wall_ms = sum.wall_ms;
+      if (sum.wall_ms > 0 && sum.samples > 0) out.samples_per_s = sum.samples / sum.wall_ms * 1e3;
+      if (sum.wall_ms > 0 && sum.tokens > 0) out.tokens_per_s = sum.tokens / sum.wall_ms * 1e3;
+    }
+    if (const auto found = j.lives->find(r); found != j.lives->end()) {
+      const RankLife& life = found->second;
+      out.local_rank = life.local_rank;
+      out.node = std::max(0, life.node_rank);
+      out.pid = life.pid;
+      out.hostname = life.hostname;
+      out.state = state_of(life);
+      out.last_phase = std::string(name(life.open_phase));
+      for (size_t c = 0; c < kCategoryCount; ++c) out.ledger[c] += life.startup[c] + life.teardown[c];
+      s.observer.records += life.records;
+      s.observer.lost += life.lost;
+      s.observer.torn += life.torn;
+      for (const std::string& u : life.unavailable)
+        if (std::find(s.observer.unavailable.begin(), s.observer.unavailable.end(), u) == s.observer.unavailable.end())
+          s.observer.unavailable.push_back(u);
+    } else {
+      out.state = "not seen";
+    }
+    int64_t sum_ns = 0;
+    for (int64_t ns : out.ledger) sum_ns += ns;
+    out.process_wall_ms = static_cast<double>(sum_ns) * 1e-6;
+    s.ranks.push_back(std::move(out));
+  }
+}
+
+void fill_steps(Snapshot& s, const Judged& j) {
+  std::vector<double> wall;
+  for (const StepRow* row : j.rows.rows) wall.push_back(row->wall_ms);
+  s.steps_analyzed = static_cast<uint32_t>(wall.size());
+  if (!wall.empty()) s.wall_ms = {quantile(wall, 0.5), quantile(wall, 0.9), quantile(wall, 0.99), mean(wall)};
+  const auto& rows = j.with_warmup.rows;
+  for (size_t i = rows.size() > kRecentPoints ? rows.size() - kRecentPoints : 0; i < rows.size(); ++i) {
+    StepPoint p{rows[i]->step, rows[i]->wall_ms, rows[i]->tags, {}};
+    for (const Cell& cell : rows[i]->cells) p.rank_ms.push_back(cell.present ? cell.own_ms() : std::nanf(""));
+    s.recent.push_back(std::move(p));
+  }
+}
+
+void fill_collectives(Snapshot& s, const Judged& j) {
+  struct Sum { double transfer = 0, wait = 0, stalls = 0; std::vector<bool> ranks; };
+  std::map<uint64_t, Sum> by_group;
+  double cells = 0, bytes = 0, count = 0;
+  for (const StepRow* row : j.rows.rows)
+    for (size_t r = 0; r < row->cells.size(); ++r) {
+      const Cell& cell = row->cells[r];
+      if (!cell.present) continue;
+      ++cells;
+      bytes += cell.bytes;
+      count += cell.collectives;
+      for (const CellStall& stall : cell.stalls) {
+        Sum& sum = by_group[stall.group];
+        sum.transfer += stall.transfer_ms;
+        sum.wait += stall.stall_ms - stall.transfer_ms;
+        sum.ranks.resize(row->cells.size());
+        sum.ranks[r] = true;
+        ++sum.stalls;
+      }
+    }
+  if (cells == 0) return;
+  for (const auto& [id, sum] : by_group) {
+    CollectiveStat c;
+    for (size_t r = 0; r < sum.ranks.size(); ++r)
+      if (sum.ranks[r]) c.ranks.push_back(static_cast<int>(r));
+    const auto found = j.groups->find(id);
+    if (found != j.groups->end() && !found->second.ranks.empty()) c.ranks = found->second.ranks;
+    const bool named = found != j.groups->end() && !found->second.description.empty() && found->second.description != "undefined";
+    c.group = named ? found->second.description : text_ranks(c.ranks);
+    c.op = "all";
+    c.per_step = count / cells;
+    c.bytes_per_step = bytes / cells;
+    c.transfer_ms = sum.transfer / cells;
+    c.wait_ms = sum.wait / cells;
+    s.collectives.push_back(std::move(c));
+  }
+}
+
+void fill_sections(Snapshot& s, const Judged& j, const std::vector<Section>& external) {
+  for (const char* section : {"system", "process", "step_time", "step_memory"}) {
+    Section out;
+    out.name = section;
+    for (const Section& e : external)
+      if (e.name == section) out = e;
+    const Finding* worst = nullptr;
+    for (const Finding& f : s.findings)
+      if (f.section == section && (!worst || f.severity > worst->severity)) worst = &f;
+    if (worst && (out.diagnosis.empty() || worst->severity > out.severity)) {
+      out.diagnosis = worst->kind;
+      out.severity = worst->severity;
+      out.text = worst->title;
+    }
+    if (out.diagnosis.empty()) {
+      const bool measured = std::string_view(section) == "process" && !j.lives->empty();
+      out.diagnosis = measured ? "BALANCED" : "NO_DATA";
+      out.text = measured ? "All ranks were seen" : "Not measured";
+    }
+    s.sections.push_back(std::move(out));
+  }
+}
+
+}  // namespace
+
+void fill_tables(Snapshot& s, const Judged& whole, const RunSums& sums, const std::vector<Section>& external) {
+  fill_phases(s, whole, sums);
+  fill_ranks(s, whole, sums);
+  fill_steps(s, whole);
+  fill_collectives(s, whole);
+  fill_sections(s, whole, external);
+  double ranks = 0, samples = 0, tokens = 0;
+  for (const RankSums& r : sums.ranks) {
+    if (r.steps == 0) continue;
+    ++ranks;
+    samples += r.samples;
+    tokens += r.tokens;
+  }
+  for (const RankSums& r : sums.ranks)
+    for (size_t c = 0; c < kCategoryCount && ranks > 0; ++c)
+      s.job_ledger[c] += static_cast<int64_t>(std::llround(r.ms[c] * 1e6 / ranks));
+  s.throughput["samples_per_s"] = samples > 0 && sums.wall_ms > 0 ? std::optional(samples / sums.wall_ms * 1e3) : std::nullopt;
+  s.throughput["tokens_per_s"] = tokens > 0 && sums.wall_ms > 0 ? std::optional(tokens / sums.wall_ms * 1e3) : std::nullopt;
+}
+
+}  // namespace stepscope

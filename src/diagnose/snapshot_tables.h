@@ -1,0 +1,15 @@
+// The tables of a snapshot: ledger, percentiles, phases, ranks, collectives, sections, recent steps. Pure.
+#pragma once
+
+#include <vector>
+
+#include "analyze/run_sums.h"
+#include "diagnose/judged.h"
+#include "diagnose/snapshot.h"
+
+namespace stepscope {
+
+// Fills all of `s` that follows from steps and lives; findings must be there already (sections name their worst).
+void fill_tables(Snapshot& s, const Judged& whole, const RunSums& sums, const std::vector<Section>& external);
+
+}  // namespace stepscope

@@ -1,0 +1,46 @@
+// Named thresholds of the rules. Defaults and reasons: spec/rules.toml (a test checks that both agree).
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "base/result.h"
+
+namespace stepscope {
+
+#define STEPSCOPE_THRESHOLDS(X)      \
+  X(warmup_steps, 5)                 \
+  X(min_steps, 8)                    \
+  X(warn_share, 0.05)                \
+  X(crit_share, 0.20)                \
+  X(share_kind_warn, 0.10)           \
+  X(share_kind_crit, 0.20)           \
+  X(comm_bound_warn, 0.30)           \
+  X(comm_bound_crit, 0.60)           \
+  X(compute_bound_share, 0.70)       \
+  X(straggler_min_z, 4.0)            \
+  X(straggler_min_positive, 0.7)     \
+  X(straggler_min_blame, 0.5)        \
+  X(straggler_min_excess, 0.02)      \
+  X(straggler_block_steps, 32)       \
+  X(straggler_live_steps, 16)        \
+  X(phase_share, 0.55)               \
+  X(pause_min_repeats, 3)            \
+  X(pause_min_ms, 20.0)              \
+  X(pause_factor, 5.0)               \
+  X(lossy_share, 0.01)               \
+  X(min_coverage, 0.8)               \
+  X(extra_collectives_min, 8)        \
+  X(extra_collectives_bytes, 4096)
+
+struct Thresholds {
+#define X(name, value) double name = value;
+  STEPSCOPE_THRESHOLDS(X)
+#undef X
+
+  // Sets one by name; fails with one line on an unknown name.
+  Status set(const std::string& name, double value);
+  std::map<std::string, double> values() const;
+};
+
+}  // namespace stepscope
