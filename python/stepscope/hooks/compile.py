@@ -1,0 +1,78 @@
+"""Compilation: spans from dynamo's own callbacks, and what torch.compile must know about our hooks.
+
+torch._dynamo.reset() drops the callbacks: the C side sees the empty list at the next step boundary.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from stepscope import _native as native
+from stepscope._late import when_imported
+from stepscope.hooks import boundary, names
+
+_substitutes: list[tuple[Any, Any]] = []
+_substituted = False
+_handler: Any = None
+
+
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    return None
+
+
+def substitute(function: Any, traced: Any) -> None:
+    """Where torch.compile meets the C function ``function`` it traces ``traced`` instead."""
+    _substitutes.append((function, traced))
+    if _substituted:
+        _substitute_one(function, traced)
+
+
+def _substitute_one(function: Any, traced: Any) -> None:
+    from torch._dynamo.decorators import substitute_in_graph
+
+    substitute_in_graph(function, skip_signature_check=True)(traced)
+
+
+def _first_compile(*args: Any) -> None:
+    """Runs as a compile callback, before the frame is traced: later than importing dynamo, which most runs do for nothing."""
+    global _substituted
+    if _substituted:
+        return
+    _substituted = True
+    for function, traced in _substitutes:
+        try:
+            _substitute_one(function, traced)
+        except Exception as error:
+            names.unavailable("compile", f"{type(error).__name__}: {error}")
+    try:
+        from torch._dynamo import trace_rules
+
+        trace_rules.add("stepscope.hooks")
+    except Exception:
+        pass
+
+
+def _register() -> None:
+    if _handler is None:
+        return
+    if not _substituted and _first_compile not in _handler.start_callbacks:
+        _handler.register_start_callback(_first_compile)
+    if native.compile_start not in _handler.start_callbacks:
+        _handler.register_start_callback(native.compile_start)
+        _handler.register_end_callback(native.compile_end)
+    native.set_hook("compile_callbacks", _handler.start_callbacks)
+
+
+def _dynamo_imported(module: ModuleType) -> None:
+    global _handler
+    _handler = module.callback_handler
+    _register()
+
+
+def install(torch: ModuleType, _native: ModuleType) -> None:
+    if hasattr(torch.compiler, "substitute_in_graph"):
+        for function in (native.forward_pre, native.forward_post, native.mark):
+            substitute(function, _nothing)
+    when_imported("torch._dynamo.callback", _dynamo_imported)
+    boundary.on(boundary.COMPILE_LOST, _register)

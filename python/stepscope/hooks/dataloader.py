@@ -1,0 +1,126 @@
+"""DataLoader: waiting for a batch (``_BaseDataLoaderIter.__next__``, which all iterators inherit), making an iterator, and
+the fetches inside worker processes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+from stepscope import _kinds as k
+from stepscope import _native as native
+from stepscope._late import when_imported
+from stepscope.hooks import names, opening
+from stepscope.hooks.worker import WorkerEntry, can_be_spawned
+
+_ids = itertools.count(1)
+_MARK = "_stepscope_loader"
+
+
+def loader_id(loader: Any) -> int:
+    """A small number for a loader object, the same as long as it lives. A copy of a loader gets its own."""
+    known = loader.__dict__.get(_MARK)
+    if known is not None and known[0] == id(loader):
+        return int(known[1])
+    number = next(_ids)
+    loader.__dict__[_MARK] = (id(loader), number)
+    names.name(k.NAME_LOADER, number, describe(loader))
+    return number
+
+
+def describe(loader: Any) -> str:
+    """``"DataLoader(workers=4,batch=16,pin=0,persistent=0,dataset=Toy)"``; what cannot be read is left out."""
+    parts = [
+        ("workers", getattr(loader, "num_workers", None)),
+        ("batch", batch_size(loader)),
+        ("pin", _flag(loader, "pin_memory")),
+        ("persistent", _flag(loader, "persistent_workers")),
+        ("prefetch", getattr(loader, "prefetch_factor", None)),
+        ("dataset", type(getattr(loader, "dataset", None)).__name__),
+        ("sampler", type(getattr(loader, "sampler", None)).__name__),
+    ]
+    return f"{type(loader).__name__}({','.join(f'{key}={value}' for key, value in parts if value is not None)})"
+
+
+def _flag(loader: Any, attribute: str) -> int | None:
+    value = getattr(loader, attribute, None)
+    return None if value is None else int(bool(value))
+
+
+def batch_size(loader: Any) -> int:
+    """Samples per batch as far as the loader knows, else 0."""
+    size = getattr(loader, "batch_size", None)
+    if size is None:
+        size = getattr(getattr(loader, "batch_sampler", None), "batch_size", None)
+    return size if isinstance(size, int) and size > 0 else 0
+
+
+def _new_loader(iterator: Any) -> int:
+    """An id for an iterator that no wrapped ``__iter__`` has made."""
+    number = next(_ids)
+    setattr(iterator, _MARK, number)
+    names.name(k.NAME_LOADER, number, f"{type(iterator).__name__}(workers={getattr(iterator, '_num_workers', 0)})")
+    return number
+
+
+@contextlib.contextmanager
+def _workers_report(modules: list[Any], loader: Any, number: int) -> Iterator[None]:
+    """While an iterator is made, its worker processes start in our entry, which knows the ring and the loader."""
+    context = getattr(loader, "multiprocessing_context", None)
+    method = context.get_start_method() if context is not None else None
+    path = native.path() if native.active() else ""
+    if not path or not getattr(loader, "num_workers", 0) or not can_be_spawned(method):
+        yield
+        return
+    originals = [(m, m._worker_loop) for m in modules]
+    for module, original in originals:
+        module._worker_loop = WorkerEntry(path, number, module.__name__, original)
+    try:
+        yield
+    finally:
+        for module, original in originals:
+            module._worker_loop = original
+
+
+def _wrap_iter(cls: Any, worker_modules: list[Any]) -> None:
+    original = cls.__iter__
+
+    @functools.wraps(original)
+    def __iter__(self: Any) -> Any:
+        try:
+            opening.open_now()
+            number = loader_id(self)
+            workers, batch = int(self.num_workers), batch_size(self)
+        except Exception:
+            return original(self)
+        native.mark(k.LOADER_CREATE, k.BEGIN, number, workers, batch)
+        try:
+            with _workers_report(worker_modules, self, number):
+                iterator = original(self)
+        finally:
+            native.mark(k.LOADER_CREATE, k.END, number, workers, batch)
+        if hasattr(iterator, "_num_workers"):
+            setattr(iterator, _MARK, number)
+        return iterator
+
+    cls.__iter__ = __iter__
+
+
+def _wrap_stateful(module: ModuleType) -> None:
+    import torchdata.stateful_dataloader.worker as worker  # type: ignore[import-not-found]
+
+    if "__iter__" in module.StatefulDataLoader.__dict__:
+        _wrap_iter(module.StatefulDataLoader, [worker])
+
+
+def install(torch: ModuleType, _native: ModuleType) -> None:
+    from torch.utils.data import dataloader
+    from torch.utils.data._utils import worker
+
+    native.wrap_loader_next(dataloader._BaseDataLoaderIter, _new_loader)
+    _wrap_iter(dataloader.DataLoader, [worker])
+    when_imported("torchdata.stateful_dataloader.stateful_dataloader", _wrap_stateful)

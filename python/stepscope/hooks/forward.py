@@ -1,0 +1,207 @@
+"""Forward of root modules: hooks on a few instances, never on every module and never global ones.
+
+Which modules: those that a wrapper class makes (DDP, FSDP, OptimizedModule, DeepSpeedEngine), hooked when they are made;
+else, once after the first optimizer step, one pass over the live objects: modules that are no child of another and have
+trainable parameters. When none of them ran in a whole step although a backward did (Lightning calls the parts of its
+root), their children are hooked, and so on, at most four levels down.
+
+The hooks are C functions; torch.compile is told to take them out of what it traces (``compile.py``).
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import sys
+import weakref
+from types import ModuleType
+from typing import Any
+
+from stepscope import _kinds as k
+from stepscope import _native as native
+from stepscope._late import when_imported
+from stepscope.hooks import boundary, names
+
+_MOST_MODULES = 64
+_MOST_LEVELS = 4
+_hooked: dict[int, tuple[weakref.ref[Any], Any, Any]] = {}
+_level: list[Any] = []  # weak references to the modules hooked last
+_levels = 0
+_backwards = 0  # how many had ended when the modules of this level were hooked
+_pre: Any = native.forward_pre
+_post: Any = native.forward_post
+
+
+def hook(module: Any) -> None:
+    """Marks the forward of ``module`` from now on. Hooks on modules inside it are taken away. Never raises."""
+    try:
+        known = _hooked.get(id(module))
+        if known is not None and known[0]() is module:
+            return
+        for inner in module.modules():
+            if inner is not module:
+                unhook(inner)
+        _attach(module)
+    except Exception as error:
+        names.unavailable("forward", f"{type(module).__name__}: {error}")
+
+
+def unhook(module: Any) -> None:
+    """Takes the hooks off ``module`` if it has them."""
+    known = _hooked.get(id(module))
+    if known is not None and known[0]() is module:
+        del _hooked[id(module)]
+        known[1].remove()
+        known[2].remove()
+
+
+def _attach(module: Any) -> None:
+    if len(_hooked) >= _MOST_MODULES:
+        for ident in [i for i, known in _hooked.items() if known[0]() is None]:
+            del _hooked[ident]
+        if len(_hooked) >= _MOST_MODULES:
+            return
+    before = module.register_forward_pre_hook(_pre, prepend=True)
+    after = module.register_forward_hook(_post, always_call=True)
+    _hooked[id(module)] = (weakref.ref(module), before, after)
+    names.name(k.NAME_MODULE, id(module), _title(module))
+
+
+def _title(module: Any) -> str:
+    """``"DistributedDataParallel(Net)"``: a wrapper's name says little."""
+    inner = getattr(module, "module", None)
+    if inner is None:
+        inner = getattr(module, "_orig_mod", None)
+    title = type(module).__name__
+    return f"{title}({type(inner).__name__})" if inner is not None and hasattr(inner, "parameters") else title
+
+
+def roots() -> list[Any]:
+    """The live modules that are no child of another and have a parameter to train. One pass over all objects."""
+    import torch
+
+    found = [m for m in native.instances(gc.get_objects(), torch.nn.Module) if "_modules" in m.__dict__]
+    children = {id(child) for m in found for child in m.__dict__["_modules"].values() if child is not None}
+    return [m for m in found if id(m) not in children and any(p.requires_grad for p in m.parameters())]
+
+
+def _first_boundary() -> None:
+    """After the first step: nothing to do when a wrapper's forward has been seen, else look for the roots."""
+    if native.counters()[2] > 0:
+        return
+    _descend(roots())
+
+
+def _descend(modules: list[Any]) -> None:
+    global _levels, _backwards
+    fresh = [m for m in modules[:_MOST_MODULES] if id(m) not in _hooked]
+    if not fresh or _levels >= _MOST_LEVELS:
+        native.watch_fired(False)
+        return
+    _levels += 1
+    for module in fresh:
+        _attach(module)
+    _level[:] = [weakref.ref(m) for m in fresh]
+    _backwards = native.counters()[1]
+    native.watch_fired(True)
+    boundary.request(_check_silence)
+
+
+def _check_silence() -> None:
+    """One backward later: settled when a hooked module ran, else one level further down."""
+    if native.counters()[1] == _backwards:
+        boundary.request(_check_silence)
+        return
+    if native.take_fired() or native.counters()[2] > 0:
+        native.watch_fired(False)
+        return
+    parents = [m for m in (ref() for ref in _level) if m is not None]
+    _descend([c for m in parents for c in m.children() if any(p.requires_grad for p in c.parameters())])
+
+
+def _wrap_constructor(cls: Any) -> None:
+    original = cls.__init__
+
+    @functools.wraps(original)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        hook(self)
+
+    cls.__init__ = __init__
+
+
+def _wrap_fully_shard(module: ModuleType) -> None:
+    original = module.fully_shard
+
+    @functools.wraps(original)
+    def fully_shard(target: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(target, *args, **kwargs)
+        if hasattr(target, "modules"):  # torch also takes a list of modules
+            hook(target)
+        return result
+
+    # Some releases hang attributes on the function (fully_shard.state).
+    fully_shard.__dict__.update(original.__dict__)
+    fully_shard.__wrapped__ = original  # type: ignore[attr-defined]
+    module.fully_shard = fully_shard  # type: ignore[attr-defined]
+
+
+def _guarded_hooks(torch: ModuleType) -> None:
+    """torch before 2.5 cannot take a C function out of a graph: there, hooks that say nothing while it traces."""
+    global _pre, _post
+    compiling = torch.compiler.is_compiling
+    pre, post = native.forward_pre, native.forward_post
+
+    def forward_pre(module: Any, args: Any) -> None:
+        if not compiling():
+            pre(module, args)
+
+    def forward_post(module: Any, args: Any, output: Any) -> None:
+        if not compiling():
+            post(module, args, output)
+
+    _pre, _post = forward_pre, forward_post
+
+
+def _without_hooks(original: Any) -> Any:
+    """torch.jit compiles the hooks of a module: ours are off while it looks."""
+
+    @functools.wraps(original)
+    def scripted(target: Any, *args: Any, **kwargs: Any) -> Any:
+        inside = list(target.modules()) if hasattr(target, "modules") else []
+        ours = [m for m in inside if id(m) in _hooked and _hooked[id(m)][0]() is m]
+        for module in ours:
+            unhook(module)
+        try:
+            return original(target, *args, **kwargs)
+        finally:
+            for module in ours:
+                _attach(module)
+
+    return scripted
+
+
+def install(torch: ModuleType, _native: ModuleType) -> None:
+    native.set_hook("is_grad_enabled", torch.is_grad_enabled)
+    if not hasattr(torch.compiler, "substitute_in_graph"):
+        _guarded_hooks(torch)
+    from torch.nn.parallel import distributed
+
+    _wrap_constructor(distributed.DistributedDataParallel)
+    when_imported("torch._dynamo.eval_frame", lambda m: _wrap_constructor(m.OptimizedModule))
+    when_imported(
+        "torch.distributed.fsdp.fully_sharded_data_parallel", lambda m: _wrap_constructor(m.FullyShardedDataParallel)
+    )
+    when_imported("torch.distributed.fsdp._fully_shard._fully_shard", _wrap_fully_shard)
+    when_imported("torch.distributed._composable.fsdp.fully_shard", _wrap_fully_shard_old)
+    when_imported("deepspeed.runtime.engine", lambda m: _wrap_constructor(m.DeepSpeedEngine))
+    for name in ("script", "trace"):
+        setattr(torch.jit, name, _without_hooks(getattr(torch.jit, name)))
+    boundary.request(_first_boundary)
+
+
+def _wrap_fully_shard_old(module: ModuleType) -> None:
+    """torch 2.4 and 2.5 have the function itself there; later ones re-export the wrapped one."""
+    function = getattr(module, "fully_shard", None)
+    if function is not None and not hasattr(function, "__wrapped__") and sys.modules.get(function.__module__) is module:
+        _wrap_fully_shard(module)

@@ -1,0 +1,209 @@
+"""Process groups: their members, their collectives (hooks of torch 2.14 and newer), and the names a DeviceMesh gives.
+
+A group's id is the same on all its members: a hash of its name and its global ranks.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from types import ModuleType
+from typing import Any
+
+from stepscope import _kinds as k
+from stepscope import _native as native
+from stepscope._late import when_imported
+from stepscope.hooks import boundary, names
+from stepscope.hooks._replace import replace_everywhere
+
+_HOOK_ID = 0x5353  # any number that others are unlikely to take
+_OPS = {
+    "SEND": k.SEND,
+    "RECV": k.RECV,
+    "BROADCAST": k.BROADCAST,
+    "ALLREDUCE": k.ALL_REDUCE,
+    "ALLREDUCE_COALESCED": k.ALL_REDUCE,
+    "REDUCE": k.REDUCE,
+    "ALLGATHER": k.ALL_GATHER,
+    "ALLGATHER_BASE": k.ALL_GATHER,
+    "ALLGATHER_COALESCED": k.ALL_GATHER,
+    "ALLGATHER_INTO_TENSOR_COALESCED": k.ALL_GATHER,
+    "REDUCE_SCATTER": k.REDUCE_SCATTER,
+    "REDUCE_SCATTER_BASE": k.REDUCE_SCATTER,
+    "REDUCE_SCATTER_TENSOR_COALESCED": k.REDUCE_SCATTER,
+    "ALLTOALL": k.ALL_TO_ALL,
+    "ALLTOALL_BASE": k.ALL_TO_ALL,
+    "BARRIER": k.BARRIER,
+    "SCATTER": k.SCATTER,
+    "GATHER": k.GATHER,
+}
+
+
+class _Known:
+    """A group that has been seen: its id, its hooks, and whether the post hook is registered."""
+
+    def __init__(self, ident: int, hooks: tuple[Any, Any] | None) -> None:
+        self.ident, self.hooks, self.post = ident, hooks, False
+
+
+_known: dict[Any, _Known] = {}
+_meshes: list[weakref.ref[Any]] = []
+_c10d: Any = None
+_want_work_keys = False
+
+
+def group_id(name: str, ranks: list[int]) -> int:
+    """The id of a group: equal on all ranks that are in it."""
+    return k.text_id(f"{name}|{','.join(map(str, ranks))}")
+
+
+def world() -> Any:
+    """The default group, or None."""
+    return _c10d.GroupMember.WORLD if _c10d is not None else None
+
+
+def members(group: Any) -> list[int]:
+    """Global ranks of a group in the order of its own ranks."""
+    order = _c10d._world.pg_group_ranks[group]
+    return sorted(order, key=order.__getitem__)
+
+
+def rescan() -> None:
+    """Looks at every process group: hooks new ones, forgets gone ones, names both groups and meshes."""
+    live = list(_c10d._world.pg_map)
+    for group in live:
+        if group not in _known:
+            _adopt(group)
+    for group in [g for g in _known if g not in live]:
+        del _known[group]
+    default = _known.get(world())
+    native.set_groups(len(live), default.ident if default else 0)
+    _name_meshes()
+
+
+def _adopt(group: Any) -> None:
+    ranks = members(group)
+    ident = group_id(_c10d._world.pg_names[group], ranks)
+    label = getattr(group, "group_desc", "") or ""
+    label = "" if label == "undefined" else label.removeprefix("mesh_")
+    names.name(k.NAME_GROUP, ident, f"{label}|{','.join(map(str, ranks))}")
+    hooks = None
+    if hasattr(group, "register_pre_hook"):
+        hooks = native.group_hooks(ident, ranks)
+        group.register_pre_hook(_HOOK_ID, hooks[0])
+    else:
+        names.unavailable("collectives", "torch before 2.14 has no process-group hooks; waits are seen, issues are not")
+    _known[group] = _Known(ident, hooks)
+    _sync_post_hooks()
+
+
+def _sync_post_hooks() -> None:
+    """Post hooks cost about half a microsecond per operation: they are there only while something needs them."""
+    control = native.control()
+    stamps = control is not None and control[0] > native.counters()[0]
+    wanted = _want_work_keys or stamps
+    for group, known in _known.items():
+        if known.hooks is None or known.post == wanted:
+            continue
+        if wanted:
+            group.register_post_hook(_HOOK_ID, known.hooks[1])
+        else:
+            group.unregister_post_hook(_HOOK_ID)
+        known.post = wanted
+
+
+def _work_keys() -> None:
+    global _want_work_keys
+    _want_work_keys = True
+    _sync_post_hooks()
+
+
+def _name_meshes() -> None:
+    """``"dp,tp|2,2|0,1|<id>,<id>"`` for each mesh with named dimensions."""
+    for ref in list(_meshes):
+        mesh = ref()
+        if mesh is None:
+            _meshes.remove(ref)
+            continue
+        try:
+            text = _describe_mesh(mesh)
+        except Exception:
+            continue
+        if text:
+            names.once(k.NAME_MESH, k.text_id(text), text)
+
+
+def _describe_mesh(mesh: Any) -> str:
+    dims, coordinate = mesh.mesh_dim_names, mesh.get_coordinate()
+    if not dims or coordinate is None:
+        return ""
+    ids = [_known[g].ident for g in mesh.get_all_groups() if g in _known]
+    if len(ids) != len(dims):
+        return ""
+    join = ",".join
+    shape = join(str(n) for n in mesh.mesh.shape)
+    return f"{join(dims)}|{shape}|{join(map(str, coordinate))}|{join(map(str, ids))}"
+
+
+def _wrap_mesh(module: ModuleType) -> None:
+    cls = module.DeviceMesh
+    original = cls.__init__
+
+    @functools.wraps(original)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        try:
+            _meshes.append(weakref.ref(self))
+            if _c10d.is_initialized():
+                rescan()
+        except Exception:
+            pass
+
+    cls.__init__ = __init__
+
+
+def _wrap_maker(name: str) -> None:
+    """new_group and split_group: hooks are registered when they return, at the same place of the program on all ranks."""
+    original = getattr(_c10d, name, None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def made(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        try:
+            rescan()
+        except Exception as error:
+            names.unavailable("collectives", f"{type(error).__name__}: {error}")
+        return result
+
+    replace_everywhere(original, made, name)
+
+
+def _teach_ops(torch: ModuleType) -> None:
+    """Tells the C side what the numbers of HookOpName mean, and whether it may read them out of the object."""
+    enum = getattr(torch._C._distributed_c10d, "HookOpName", None)
+    if enum is None:
+        return
+    numbers = {name: int(member) for name, member in enum.__members__.items()}
+    for name, op in _OPS.items():
+        if name in numbers:
+            native.set_op(numbers[name], op, op == k.ALL_GATHER)
+    native.trust_pybind(object.__basicsize__, [(member, numbers[name]) for name, member in enum.__members__.items()])
+
+
+def install(torch: ModuleType, _native: ModuleType) -> None:
+    global _c10d
+    if not torch.distributed.is_available():
+        return
+    _c10d = torch.distributed.distributed_c10d
+    native.set_hook("pg_map", _c10d._world.pg_map)
+    _teach_ops(torch)
+    _wrap_maker("new_group")
+    _wrap_maker("split_group")
+    when_imported("torch.distributed.device_mesh", _wrap_mesh)
+    boundary.on(boundary.GROUPS, rescan)
+    boundary.on(boundary.STAMPS, _sync_post_hooks)
+    boundary.on(boundary.WORK_KEYS, _work_keys)
+    if _c10d.is_initialized():
+        rescan()

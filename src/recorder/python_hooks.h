@@ -1,0 +1,123 @@
+// State and entry points of the hooks that torch calls (python_step.cc, python_forward.cc, …): all C functions, because
+// torch.compile looks into Python functions and breaks graphs over them (docs/decisions, hooks).
+//
+// One process, one interpreter. Everything here is guarded by the GIL. References held in the state are never released
+// at exit: a hook may still be called while the interpreter goes down.
+#pragma once
+
+#include "python_support.h"
+
+#include <cstdint>
+
+#include "blackbox/event_kind.h"
+
+namespace stepscope::recorder {
+
+// Why the Python side is called at a step boundary (bits of the argument of `tick`).
+enum Tick : uint32_t {
+  kTickOpened = 1 << 0,         // the recorder was opened by a hook: names may be written now
+  kTickGroups = 1 << 1,         // the number of process groups changed
+  kTickCompileLost = 1 << 2,    // torch._dynamo.reset() dropped the compile callbacks
+  kTickRequested = 1 << 3,      // asked for by request_tick()
+  kTickStamps = 1 << 4,         // the agent asked for completion stamps, or no longer does
+  kTickWorkKeys = 1 << 5,       // a Work was waited for that no post hook has announced
+  kTickControl = 1 << 6,        // another control word changed
+};
+
+enum class Role : uint8_t {
+  kUndecided,  // a rank as soon as there is evidence
+  kWorker,     // loader worker: only WorkerFetch
+  kDead,       // forked from a rank: nothing
+};
+
+struct HookState {
+  Role role = Role::kUndecided;
+  bool open_tried = false;
+  bool identity_known = false;
+  uint64_t evidence = 0;
+
+  // step boundary
+  uint64_t optimizer_begins = 0, optimizer_ends = 0, backward_ends = 0, forwards = 0;
+  uint64_t last_usage_ns = 0;
+  uint64_t control_seen[2] = {};
+  uint32_t tick_bits = 0;
+  bool in_tick = false;
+  PyObject* tick = nullptr;            // callable(bits)
+  PyObject* set_eval_frame = nullptr;  // torch._C._dynamo.eval_frame.set_eval_frame
+  PyObject* pg_map = nullptr;          // torch.distributed.distributed_c10d._world.pg_map
+  Py_ssize_t pg_count = 0;             // groups that the Python side has seen
+  PyObject* compile_callbacks = nullptr;  // list that must not be empty
+
+  // forward
+  PyObject* is_grad_enabled = nullptr;
+  bool watch_fired = false;
+  int fired_count = 0;
+  uint64_t fired[64] = {};
+
+  // backward
+  int backward_depth = 0;
+  int compiling = 0;
+  PyObject* queue_callback = nullptr;  // Variable._execution_engine.queue_callback
+  PyObject* tensor_type = nullptr;     // torch.Tensor
+  PyObject* disabled_torch_function = nullptr;
+  bool own_end = false;                // mark the end of own backward (there are process groups)
+
+  // collectives
+  bool stamping = false;
+  bool has_group_hooks = false;
+  Py_ssize_t pybind_head = 0;  // bytes before the C++ pointer in a pybind11 object; 0 = unknown
+  uint64_t default_group = 0;
+  uint64_t waits = 0;
+};
+extern constinit HookState g_hooks;
+
+// Opens the recorder once if this process may be a rank; later calls are a flag test.
+inline bool may_open() { return g_hooks.role == Role::kUndecided && !g_hooks.open_tried; }
+void open_by_hook() noexcept;
+
+void evidence_slow(uint64_t bit) noexcept;
+inline void evidence(uint64_t bit) noexcept {
+  if ((g_hooks.evidence & bit) == 0) [[unlikely]]
+    evidence_slow(bit);
+}
+
+// What is due between two steps: control words, new groups, lost callbacks. About 15 ns when nothing is. False with an
+// error set when Ctrl-C (or another non-Exception) arrived in the meantime: the caller must return null.
+bool step_boundary() noexcept;
+
+// Calls Python code of ours from a hook: torch.compile does not look at its frames, no error comes out but what is no
+// Exception (a signal that the user's handler turned into KeyboardInterrupt or SystemExit), and a pending error wins.
+// Null when it failed.
+Ref call_quietly(PyObject* function, PyObject* argument) noexcept;
+
+// Seen by the forked child.
+void reset_hooks_after_fork() noexcept;
+
+int add_mark_functions(PyObject* module);
+int add_step_functions(PyObject* module);
+int add_forward_functions(PyObject* module);
+int add_backward_functions(PyObject* module);
+int add_collective_functions(PyObject* module);
+int add_wait_functions(PyObject* module);
+int add_loader_functions(PyObject* module);
+int add_pause_functions(PyObject* module);
+
+// The collective that the calling thread issued last: what a synchronous call is about to wait for.
+struct LastIssue {
+  uint64_t group = 0, sequence = 0, detail = 0;  // detail: CollectiveOp | peer << 16
+  uint16_t flags = 0;
+  bool fresh = false;  // issued and not waited for yet, synchronous
+};
+LastIssue& last_issue() noexcept;
+
+// Identity of the C++ object behind a pybind11 object, 0 when not known. An opaque key, never followed.
+inline uint64_t pybind_key(PyObject* object) noexcept {
+  if (g_hooks.pybind_head == 0 || !object) return 0;
+  return *reinterpret_cast<const uint64_t*>(reinterpret_cast<const char*>(object) + g_hooks.pybind_head);
+}
+
+// Which collective a Work belongs to, as its post hook said.
+void remember_work(uint64_t key, const LastIssue& issue) noexcept;
+bool find_work(uint64_t key, LastIssue& issue) noexcept;
+
+}  // namespace stepscope::recorder

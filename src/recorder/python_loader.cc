@@ -1,0 +1,110 @@
+// DataLoader: the time the training thread waits for a batch, and what the queue looked like.
+#include "blackbox/layout.h"
+#include "python_hooks.h"
+#include "recorder/recorder.h"
+
+namespace stepscope::recorder {
+namespace {
+
+PyObject *g_next = nullptr, *g_new_loader = nullptr, *g_str_loader = nullptr, *g_str_workers = nullptr,
+         *g_str_outstanding = nullptr, *g_str_queue = nullptr, *g_str_qsize = nullptr, *g_str_info = nullptr;
+
+struct Queue {
+  uint64_t in_flight = 0, ready = 0, out_of_order = 0;
+};
+
+// Batches that arrived before their turn: entries (worker, data) instead of (worker,).
+uint64_t out_of_order(PyObject* task_info) {
+  if (!task_info || !PyDict_Check(task_info)) return 0;
+  PyObject *key, *value;
+  Py_ssize_t at = 0;
+  uint64_t count = 0;
+  while (PyDict_Next(task_info, &at, &key, &value))
+    if (PyTuple_Check(value) && PyTuple_Size(value) == 2) ++count;
+  return count;
+}
+
+Queue queue_of(PyObject* iterator) {
+  Queue q;
+  const Ref workers = attribute(iterator, g_str_workers);
+  if (as_u64(workers.get()) == 0) return q;  // no queue in the process itself
+  q.in_flight = as_u64(attribute(iterator, g_str_outstanding).get());
+  q.out_of_order = out_of_order(attribute(iterator, g_str_info).get());
+  const Ref qsize = attribute(attribute(iterator, g_str_queue).get(), g_str_qsize);
+  const Ref ready(qsize ? PyObject_CallFunctionObjArgs(qsize.get(), nullptr) : nullptr);
+  if (!ready) PyErr_Clear();
+  q.ready = as_u64(ready.get());
+  return q;
+}
+
+uint64_t loader_of(PyObject* iterator) {
+  const Ref known = attribute(iterator, g_str_loader);
+  if (known) return as_u64(known.get());
+  const Ref made = call_quietly(g_new_loader, iterator);  // an iterator that DataLoader.__iter__ did not make
+  return made ? as_u64(made.get()) : id_of(iterator);
+}
+
+PyObject* loader_next(PyObject* self, PyObject*) {
+  if (!active()) return PyObject_CallFunctionObjArgs(g_next, self, nullptr);
+  const uint64_t loader = loader_of(self);
+  if (PyErr_Occurred()) return nullptr;
+  mark(Kind::kFetch, Edge::kBegin, loader);
+  PyObject* batch = PyObject_CallFunctionObjArgs(g_next, self, nullptr);
+  uint16_t flags = 0;
+  if (!batch) flags = PyErr_ExceptionMatches(PyExc_StopIteration) ? kFetchStop : kFetchError;
+  KeepError keep;
+  const Queue q = queue_of(self);
+  mark(Kind::kFetch, Edge::kEnd, loader, q.in_flight, q.ready, q.out_of_order, flags);
+  return batch;
+}
+PyMethodDef g_next_method = {"__next__", as_method(loader_next), METH_NOARGS, nullptr};
+
+// wrap_loader_next(type, new_loader): `new_loader(iterator)` gives an iterator its loader id.
+PyObject* wrap_loader_next(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  if (n < 2) {
+    PyErr_SetString(PyExc_TypeError, "wrap_loader_next(type, new_loader)");
+    return nullptr;
+  }
+  const Ref original(PyObject_GetAttrString(args[0], "__next__"));
+  if (!original) return nullptr;
+  const Ref method(PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(args[0]), &g_next_method));
+  if (!method || PyObject_SetAttrString(args[0], "__next__", method.get()) != 0) return nullptr;
+  hold(g_next, original.get());
+  hold(g_new_loader, args[1]);
+  return none();
+}
+
+// become_worker(path) -> bool: this process writes WorkerFetch records into its parent's ring, and nothing else.
+PyObject* become_worker(PyObject*, PyObject* path) {
+  g_hooks.role = Role::kWorker;
+  return PyBool_FromLong(adopt_as_worker(utf8(path)));
+}
+
+PyObject* py_worker_mark(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  if (n >= 4) worker_mark(static_cast<Edge>(as_u64(args[0])), as_u64(args[1]), as_u64(args[2]), as_u64(args[3]));
+  return none();
+}
+
+PyObject* may_be_rank(PyObject*, PyObject*) { return PyBool_FromLong(g_hooks.role == Role::kUndecided); }
+
+PyMethodDef g_functions[] = {
+    {"wrap_loader_next", as_method(wrap_loader_next), METH_FASTCALL, "Marks around _BaseDataLoaderIter.__next__."},
+    {"become_worker", as_method(become_worker), METH_O, "become_worker(path) -> bool"},
+    {"worker_mark", as_method(py_worker_mark), METH_FASTCALL, "worker_mark(edge, worker, loader, items)"},
+    {"may_be_rank", as_method(may_be_rank), METH_NOARGS, "False in loader workers and children of a rank."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+int add_loader_functions(PyObject* module) {
+  g_str_loader = PyUnicode_InternFromString("_stepscope_loader");
+  g_str_workers = PyUnicode_InternFromString("_num_workers");
+  g_str_outstanding = PyUnicode_InternFromString("_tasks_outstanding");
+  g_str_queue = PyUnicode_InternFromString("_data_queue");
+  g_str_qsize = PyUnicode_InternFromString("qsize");
+  g_str_info = PyUnicode_InternFromString("_task_info");
+  return PyModule_AddFunctions(module, g_functions);
+}
+
+}  // namespace stepscope::recorder

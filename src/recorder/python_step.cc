@@ -1,0 +1,284 @@
+// Optimizer steps, GradScaler.step, and what is due at a step boundary.
+#include "base/clock.h"
+#include "blackbox/layout.h"
+#include "python_hooks.h"
+#include "recorder/python_gpu.h"
+#include "recorder/recorder.h"
+
+#include <stdlib.h>
+
+namespace stepscope::recorder {
+
+constinit HookState g_hooks;
+
+namespace {
+
+constexpr uint64_t kUsageEveryNs = 1'000'000;  // a getrusage costs 0.3 to 1 us: at most 0.1 % of any step
+constexpr uint64_t kTickShownNs = 1'000'000;   // our own work at a boundary is named in the ledger from here on
+constexpr uint64_t kTickPhase = 0x7374657073636f70;
+
+// Optimizers that have a name in the ring. Fixed: one optimizer per parameter makes hundreds, more stay nameless.
+struct KnownOptimizers {
+  static constexpr int kMost = 256, kSlots = 512;
+  uint64_t ids[kSlots] = {};
+  int count = 0;
+
+  bool add(uint64_t id) {
+    for (int i = 0; i < kSlots; ++i) {
+      uint64_t& slot = ids[((id >> 4) + static_cast<uint64_t>(i)) % kSlots];
+      if (slot == id) return false;
+      if (slot != 0) continue;
+      if (count >= kMost) return false;
+      slot = id, ++count;
+      return true;
+    }
+    return false;
+  }
+};
+constinit KnownOptimizers g_known;
+PyObject *g_scaler_step = nullptr, *g_str_name = nullptr;
+
+int32_t environment(const char* variable, int32_t fallback) {
+  const char* text = getenv(variable);
+  if (!text || !*text) return fallback;
+  char* end = nullptr;
+  const long value = strtol(text, &end, 10);
+  return *end || value < 0 || value > INT32_MAX ? fallback : static_cast<int32_t>(value);
+}
+
+void name_optimizer(PyObject* optimizer) {
+  if (!active() || !g_known.add(id_of(optimizer))) return;
+  KeepError keep;
+  const Ref text = attribute(reinterpret_cast<PyObject*>(Py_TYPE(optimizer)), g_str_name);
+  name(NameKind::kOptimizer, id_of(optimizer), utf8(text.get()));
+}
+
+void boundary_mark(Kind kind, Edge edge, uint64_t id) {
+  mark(kind, edge, id);
+  gpu_boundary(kind, edge, id);
+}
+
+PyObject* optimizer_pre(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  if (n < 1) return none();
+  if (may_open()) [[unlikely]] open_by_hook();
+  ++g_hooks.optimizer_begins;
+  if (active()) {
+    name_optimizer(args[0]);
+    boundary_mark(Kind::kOptimizer, Edge::kBegin, id_of(args[0]));
+  }
+  return none();
+}
+
+PyObject* optimizer_post(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  if (n < 1) return none();
+  ++g_hooks.optimizer_ends;
+  if (active()) {
+    boundary_mark(Kind::kOptimizer, Edge::kEnd, id_of(args[0]));
+    const uint64_t now_ns = monotonic_ns();
+    if (now_ns - g_hooks.last_usage_ns >= kUsageEveryNs) {
+      g_hooks.last_usage_ns = now_ns;
+      usage_mark();
+    }
+  }
+  evidence(blackbox::kEvidenceOptimizer);
+  return step_boundary() ? none() : nullptr;
+}
+
+// GradScaler.step(self, optimizer, …): an optimizer that is skipped after an overflow is a step too.
+PyObject* scaler_step(PyObject* self, PyObject* args, PyObject* kwargs) {
+  PyObject* optimizer = PyTuple_Size(args) > 0 ? PyTuple_GetItem(args, 0) : nullptr;
+  if (!optimizer && kwargs) optimizer = PyDict_GetItemString(kwargs, "optimizer");
+  const Py_ssize_t n = PyTuple_Size(args);
+  const Ref all(PyTuple_New(n + 1));
+  if (!all) return nullptr;
+  Py_INCREF(self);
+  PyTuple_SetItem(all.get(), 0, self);
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    PyObject* item = PyTuple_GetItem(args, i);
+    Py_INCREF(item);
+    PyTuple_SetItem(all.get(), i + 1, item);
+  }
+  boundary_mark(Kind::kScalerStep, Edge::kBegin, id_of(optimizer));
+  PyObject* result = PyObject_Call(g_scaler_step, all.get(), kwargs);
+  boundary_mark(Kind::kScalerStep, Edge::kEnd, id_of(optimizer));
+  return result;
+}
+PyMethodDef g_scaler_method = {"step", as_method(scaler_step), METH_VARARGS | METH_KEYWORDS, nullptr};
+
+// wrap_scaler(GradScaler) replaces the class attribute `step`.
+PyObject* wrap_scaler(PyObject*, PyObject* type) {
+  const Ref original(PyObject_GetAttrString(type, "step"));
+  if (!original) return nullptr;
+  const Ref method(PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(type), &g_scaler_method));
+  if (!method || PyObject_SetAttrString(type, "step", method.get()) != 0) return nullptr;
+  hold(g_scaler_step, original.get());
+  return none();
+}
+
+bool run_tick(uint32_t bits) {
+  g_hooks.in_tick = true;
+  const uint64_t begin_ns = monotonic_ns();
+  const Ref argument(PyLong_FromUnsignedLong(bits));
+  const Ref result = call_quietly(g_hooks.tick, argument.get());
+  if (monotonic_ns() - begin_ns >= kTickShownNs) {
+    name(NameKind::kPhase, kTickPhase, "stepscope");
+    mark_at(begin_ns, Kind::kUserPhase, Edge::kBegin, kTickPhase);
+    mark(Kind::kUserPhase, Edge::kEnd, kTickPhase);
+  }
+  g_hooks.in_tick = false;
+  return result || !PyErr_Occurred();
+}
+
+uint32_t control_bits() {
+  const blackbox::Control* c = control();
+  const bool stamp = c && c->stamp_until_step.load(std::memory_order_relaxed) > g_hooks.optimizer_ends;
+  uint32_t bits = 0;
+  if (stamp != g_hooks.stamping) {
+    g_hooks.stamping = stamp;
+    bits |= kTickStamps;
+  }
+  if (!c) return bits;
+  const uint64_t words[2] = {c->capture_request.load(std::memory_order_relaxed),
+                             c->layer_mode.load(std::memory_order_relaxed)};
+  for (int i = 0; i < 2; ++i)
+    if (words[i] != g_hooks.control_seen[i]) {
+      g_hooks.control_seen[i] = words[i];
+      bits |= kTickControl;
+    }
+  return bits;
+}
+
+// ---- set-up calls from Python ----
+
+PyObject* set_hook(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  static constexpr struct {
+    const char* name;
+    PyObject* HookState::*slot;
+  } slots[] = {
+      {"tick", &HookState::tick},
+      {"set_eval_frame", &HookState::set_eval_frame},
+      {"pg_map", &HookState::pg_map},
+      {"compile_callbacks", &HookState::compile_callbacks},
+      {"is_grad_enabled", &HookState::is_grad_enabled},
+      {"queue_callback", &HookState::queue_callback},
+      {"tensor_type", &HookState::tensor_type},
+      {"disabled_torch_function", &HookState::disabled_torch_function},
+  };
+  const char* key = n > 0 ? utf8(args[0]) : "";
+  PyObject* value = n > 1 && args[1] != Py_None ? args[1] : nullptr;
+  for (const auto& s : slots)
+    if (std::string_view(key) == s.name) {
+      hold(g_hooks.*s.slot, value);
+      return none();
+    }
+  PyErr_Format(PyExc_KeyError, "%s", key);
+  return nullptr;
+}
+
+PyObject* set_groups(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  g_hooks.pg_count = n > 0 ? static_cast<Py_ssize_t>(as_u64(args[0])) : 0;
+  g_hooks.own_end = g_hooks.pg_count > 0;
+  if (n > 1) g_hooks.default_group = as_u64(args[1]);
+  return none();
+}
+
+PyObject* request_tick(PyObject*, PyObject*) {
+  g_hooks.tick_bits |= kTickRequested;
+  return none();
+}
+
+PyObject* after_fork(PyObject*, PyObject*) {
+  reset_hooks_after_fork();
+  return none();
+}
+
+PyObject* counters(PyObject*, PyObject*) {
+  return Py_BuildValue("(KKK)", static_cast<unsigned long long>(g_hooks.optimizer_ends),
+                       static_cast<unsigned long long>(g_hooks.backward_ends),
+                       static_cast<unsigned long long>(g_hooks.forwards));
+}
+
+PyObject* boundary(PyObject*, PyObject*) { return step_boundary() ? none() : nullptr; }
+
+PyMethodDef g_functions[] = {
+    {"optimizer_pre", as_method(optimizer_pre), METH_FASTCALL, "Global optimizer pre hook."},
+    {"optimizer_post", as_method(optimizer_post), METH_FASTCALL, "Global optimizer post hook."},
+    {"wrap_scaler", as_method(wrap_scaler), METH_O, "wrap_scaler(GradScaler): marks around its step()."},
+    {"set_hook", as_method(set_hook), METH_FASTCALL, "set_hook(key, object): what the hooks need of torch."},
+    {"set_groups", as_method(set_groups), METH_FASTCALL, "set_groups(count, default_group_id)"},
+    {"request_tick", as_method(request_tick), METH_NOARGS, "Calls `tick` at the next step boundary."},
+    {"after_fork", as_method(after_fork), METH_NOARGS, "To be run in a forked child."},
+    {"counters", as_method(counters), METH_NOARGS, "(optimizer ends, backward ends, root forwards) so far."},
+    {"boundary", as_method(boundary), METH_NOARGS, "What is due at a step boundary."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+void open_by_hook() noexcept {
+  g_hooks.open_tried = true;
+  if (!active() && open()) g_hooks.tick_bits |= kTickOpened;
+}
+
+void evidence_slow(uint64_t bit) noexcept {
+  g_hooks.evidence |= bit;
+  if (g_hooks.role != Role::kUndecided) return;
+  if (!active() && may_open()) open_by_hook();
+  if (!active()) return;
+  add_evidence(bit);
+  if (g_hooks.identity_known) return;
+  g_hooks.identity_known = true;
+  const int32_t rank = environment("RANK", 0);
+  set_identity(rank, environment("LOCAL_RANK", rank), environment("WORLD_SIZE", 1), environment("GROUP_RANK", 0),
+               environment("TORCHELASTIC_RESTART_COUNT", 0));
+}
+
+bool step_boundary() noexcept {
+  if (g_hooks.in_tick || !g_hooks.tick || !active()) return true;
+  uint32_t bits = g_hooks.tick_bits | control_bits();
+  if (g_hooks.pg_map && PyObject_Size(g_hooks.pg_map) != g_hooks.pg_count) bits |= kTickGroups;
+  if (g_hooks.compile_callbacks && PyObject_Size(g_hooks.compile_callbacks) == 0) bits |= kTickCompileLost;
+  if (bits == 0) [[likely]]
+    return true;
+  g_hooks.tick_bits = 0;
+  return run_tick(bits);
+}
+
+Ref call_quietly(PyObject* function, PyObject* argument) noexcept {
+  if (!function) return Ref();
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  Ref previous;
+  if (g_hooks.set_eval_frame) previous = Ref(PyObject_CallFunctionObjArgs(g_hooks.set_eval_frame, Py_None, nullptr));
+  PyErr_Clear();
+  Ref result(PyObject_CallFunctionObjArgs(function, argument, nullptr));
+  if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
+  if (previous) {
+    KeepError keep;
+    Ref(PyObject_CallFunctionObjArgs(g_hooks.set_eval_frame, previous.get(), nullptr));
+  }
+  if (type) PyErr_Restore(type, value, trace);
+  return result;
+}
+
+// A child of a rank is no rank: it is a loader worker or a helper. A child of a launcher may become one.
+void reset_hooks_after_fork() noexcept {
+  const bool of_a_rank = g_hooks.evidence != 0;
+  if (g_hooks.role == Role::kUndecided && of_a_rank) g_hooks.role = Role::kDead;
+  g_hooks.open_tried = false;
+  g_hooks.identity_known = false;
+  g_hooks.evidence = 0;
+  g_hooks.backward_depth = g_hooks.compiling = 0;
+  g_hooks.tick_bits = 0;
+  g_hooks.in_tick = false;
+  g_hooks.stamping = false;
+  g_known = KnownOptimizers();
+  last_issue() = LastIssue();
+}
+
+int add_step_functions(PyObject* module) {
+  g_str_name = PyUnicode_InternFromString("__name__");
+  return PyModule_AddFunctions(module, g_functions);
+}
+
+}  // namespace stepscope::recorder

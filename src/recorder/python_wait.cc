@@ -1,0 +1,86 @@
+// Time blocked on a collective: torch.distributed.Work.wait (eager and FSDP2 operations, synchronous ones included) and
+// the functional collectives' wait_tensor. DDP waits in C++ and passes neither: its stall is the tail of backward.
+#include "python_hooks.h"
+#include "recorder/recorder.h"
+
+namespace stepscope::recorder {
+namespace {
+
+PyObject *g_work_wait = nullptr, *g_wait_tensor = nullptr;
+
+// The collective that this wait is for: the one whose post hook announced this Work, else the synchronous one just issued
+// by this thread, else the last one issued here (the same on all ranks that run the same program). Post hooks are not
+// registered before a wait of the third kind was seen: most jobs never need them.
+LastIssue waited_for(PyObject* work) {
+  LastIssue& last = last_issue();
+  LastIssue found = last;
+  const bool announced = work && find_work(pybind_key(work), found);
+  if (!announced && !last.fresh && work && g_hooks.pybind_head) g_hooks.tick_bits |= kTickWorkKeys;
+  last.fresh = false;
+  if (found.group == 0) {  // no process-group hooks in this torch: count the waits themselves
+    found.group = g_hooks.default_group;
+    found.sequence = g_hooks.waits++;
+  }
+  return found;
+}
+
+void wait_mark(Edge edge, const LastIssue& issue) {
+  mark(Kind::kWait, edge, issue.group, issue.sequence, 0, issue.detail, issue.flags);
+}
+
+PyObject* call_method(PyObject* function, PyObject* self, PyObject* args, PyObject* kwargs) {
+  const Py_ssize_t n = PyTuple_Size(args);
+  if (n == 0 && !kwargs) return PyObject_CallFunctionObjArgs(function, self, nullptr);
+  const Ref head(PyTuple_Pack(1, self));
+  const Ref all(head ? PySequence_Concat(head.get(), args) : nullptr);
+  return all ? PyObject_Call(function, all.get(), kwargs) : nullptr;
+}
+
+PyObject* work_wait(PyObject* self, PyObject* args, PyObject* kwargs) {
+  if (!active()) return call_method(g_work_wait, self, args, kwargs);
+  const LastIssue issue = waited_for(self);
+  wait_mark(Edge::kBegin, issue);
+  PyObject* result = call_method(g_work_wait, self, args, kwargs);
+  wait_mark(Edge::kEnd, issue);
+  if (g_hooks.stamping && result)
+    mark(Kind::kCollectiveDone, Edge::kMark, issue.group, issue.sequence, 0, issue.detail, issue.flags);
+  return result;
+}
+PyMethodDef g_wait_method = {"wait", as_method(work_wait), METH_VARARGS | METH_KEYWORDS,
+                             "torch.distributed.Work.wait with marks around it."};
+
+PyObject* wrap_work_wait(PyObject*, PyObject* type) {
+  const Ref original(PyObject_GetAttrString(type, "wait"));
+  if (!original) return nullptr;
+  const Ref method(PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(type), &g_wait_method));
+  if (!method || PyObject_SetAttrString(type, "wait", method.get()) != 0) return nullptr;
+  hold(g_work_wait, original.get());
+  return none();
+}
+
+PyObject* wait_tensor(PyObject*, PyObject* args, PyObject* kwargs) {
+  if (!active()) return PyObject_Call(g_wait_tensor, args, kwargs);
+  const LastIssue issue = waited_for(nullptr);
+  wait_mark(Edge::kBegin, issue);
+  PyObject* result = PyObject_Call(g_wait_tensor, args, kwargs);
+  wait_mark(Edge::kEnd, issue);
+  return result;
+}
+
+PyObject* wrap_wait_tensor(PyObject* module, PyObject* original) {
+  hold(g_wait_tensor, original);
+  return PyObject_GetAttrString(module, "wait_tensor");
+}
+
+PyMethodDef g_functions[] = {
+    {"wrap_work_wait", as_method(wrap_work_wait), METH_O, "wrap_work_wait(Work): marks around its wait()."},
+    {"wrap_wait_tensor", as_method(wrap_wait_tensor), METH_O, "wrap_wait_tensor(original) -> wait_tensor"},
+    {"wait_tensor", as_method(wait_tensor), METH_VARARGS | METH_KEYWORDS, "wait_tensor with marks around it."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+int add_wait_functions(PyObject* module) { return PyModule_AddFunctions(module, g_functions); }
+
+}  // namespace stepscope::recorder
