@@ -153,7 +153,7 @@ struct HostFacts {
   HostSeries host;
   std::vector<CgroupFacts> cgroups;
   std::vector<RankProcess> ranks;      // by rank; ranks that ended stay
-  std::vector<DeviceFacts> devices;    // only those that ranks can see
+  std::vector<DeviceFacts> devices;    // only those that ranks use
   uint64_t processes_not_followed = 0; // beyond the bound
   std::vector<std::string> unavailable;  // "signal: reason", each once
 };

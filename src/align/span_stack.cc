@@ -62,6 +62,8 @@ Now SpanStack::now(Category gap, bool tail_stalls) const {
       return {phase, true, phase};
     }
     if (span.kind == Kind::kBackward && span.own_ended && tail_stalls) return {span.category, true, span.category};
+    // A closure's loss lies inside the optimizer's bracket.
+    if (span.kind == Kind::kOptimizer && gap == Category::kForward) return {gap};
     return {span.category};
   }
   return {gap};

@@ -50,7 +50,7 @@ struct StepBuilder::Impl {
   int64_t last_ns = 0;
   bool loss_gap = false, evaluating = false;
   std::optional<Stall> open_stall;
-  uint64_t backward_tails = 0, waits = 0;
+  uint64_t backward_tails = 0;
   std::map<uint64_t, Loader> loaders;
   uint64_t last_fetch_loader = 0;
   bool fetched_since_work = false;   // a fetch came after the newest backward or optimizer
@@ -229,8 +229,8 @@ struct StepBuilder::Impl {
 
   void training_work() {
     evaluating = false;
-    if (last_fetch_loader && loaders[last_fetch_loader].role == LoaderRole::kUnknown)
-      loaders[last_fetch_loader].role = LoaderRole::kTraining;
+    // A batch that leads to gradients is training, whatever ran on it before (a teacher's forward looks like evaluation).
+    if (last_fetch_loader && fetched_since_work) loaders[last_fetch_loader].role = LoaderRole::kTraining;
     pending_fetch_ns = pending_epoch_ns = 0;
   }
 
@@ -291,7 +291,7 @@ struct StepBuilder::Impl {
         loaders[e.a].starting = e.b > 0;
         return push_span(e, kind, loaders[e.a].role == LoaderRole::kEvaluation ? Category::kValidation : Category::kEpochStart);
       case Kind::kWait:
-        ++waits;
+        flush_stall();
         return push_span(e, kind, Category::kUnattributed);
       case Kind::kGc: return push_span(e, kind, Category::kHostPause, false, true);
       case Kind::kSync: return push_span(e, kind, Category::kHostPause, false, true);
@@ -339,6 +339,7 @@ struct StepBuilder::Impl {
   void end(const Event& e, Kind kind, int64_t t) {
     OpenSpan span;
     const bool was_open = stack.pop(kind, e.a, &span);
+    if (kind == Kind::kWait || kind == Kind::kBackward) flush_stall();  // the next stall is another meeting
     switch (kind) {
       case Kind::kStep:
         start(t);
@@ -350,6 +351,7 @@ struct StepBuilder::Impl {
         return;
       case Kind::kOptimizer:
       case Kind::kScalerStep:
+        start(t);
         if (kind == Kind::kScalerStep && !scaler_stepped) open.facts().tags |= kTagSkipped;
         fetched_since_work = false;
         // The inner optimizer of a GradScaler step ends nothing of its own.

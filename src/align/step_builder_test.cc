@@ -1,0 +1,319 @@
+// The step rule on the loops of hooks.md section 2, and the ledger's promise: every nanosecond of a step is somewhere.
+#include "align/step_builder.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <numeric>
+
+#include "blackbox/event_kind.h"
+
+namespace stepscope {
+namespace {
+
+// Speaks the hooks' language: spans of given length on one thread.
+class Loop {
+ public:
+  explicit Loop(uint32_t thread = 7) : thread_(thread) {}
+  Loop& pass(int64_t us) { return t_ += static_cast<uint64_t>(us) * 1000, *this; }
+  Loop& begin(Kind k, uint64_t a = 0, uint16_t flags = 0, uint64_t b = 0) { return send(k, Edge::kBegin, a, flags, b); }
+  Loop& end(Kind k, uint64_t a = 0, uint16_t flags = 0) { return send(k, Edge::kEnd, a, flags, 0); }
+  Loop& mark(Kind k, uint64_t a = 0, uint64_t b = 0) { return send(k, Edge::kMark, a, 0, b); }
+  Loop& span(Kind k, int64_t us, uint64_t a = 0, uint16_t flags = 0) { return begin(k, a, flags).pass(us).end(k, a); }
+  Loop& fetch(uint64_t loader = 1) { return span(Kind::kFetch, 100, loader); }
+  Loop& forward(uint64_t module = 1, bool grad = true) {
+    return span(Kind::kForward, 1000, module, grad ? kForwardGrad | kForwardTraining : 0).pass(10);
+  }
+  Loop& backward(bool accumulate = true) {
+    begin(Kind::kBackward, accumulate);
+    pass(2000).mark(Kind::kBackwardOwn).pass(5);
+    return end(Kind::kBackward, accumulate);
+  }
+  Loop& optimizer(uint64_t id = 1) { return span(Kind::kOptimizer, 300, id).pass(50); }
+  std::vector<RankStep> finish() {
+    builder.finish(static_cast<int64_t>(t_));
+    std::vector<RankStep> more = builder.take_completed();
+    steps.insert(steps.end(), more.begin(), more.end());
+    return steps;
+  }
+  StepBuilder builder;
+  std::vector<RankStep> steps;
+  uint64_t t_ = 5'000'000'000;
+
+ private:
+  Loop& send(Kind k, Edge e, uint64_t a, uint16_t flags, uint64_t b) {
+    builder.push({t_, pack_kind(k, e), flags, thread_, a, b, 0, 0});
+    for (RankStep& s : builder.take_completed()) steps.push_back(std::move(s));
+    return *this;
+  }
+  uint32_t thread_;
+};
+
+int64_t sum(const LedgerNs& l) { return std::accumulate(l.begin(), l.end(), int64_t{0}); }
+
+void expect_closed_budget(const std::vector<RankStep>& steps) {
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const RankStep& s = steps[i];
+    EXPECT_EQ(s.step, i);
+    EXPECT_EQ(sum(s.own) + s.stall_ns(), s.wall_ns()) << "step " << i;
+    if (i) EXPECT_EQ(s.begin_ns, steps[i - 1].end_ns) << "steps tile wall time";
+    ASSERT_EQ(s.segments.size(), s.stalls.size() + 1);
+    LedgerNs together{};
+    for (const LedgerNs& segment : s.segments)
+      for (size_t c = 0; c < kCategoryCount; ++c) together[c] += segment[c];
+    EXPECT_EQ(together, s.own);
+  }
+}
+
+TEST(StepRule, PlainLoop) {
+  Loop l;
+  for (int i = 0; i < 16; ++i) l.fetch().forward().backward().optimizer();
+  const auto steps = l.finish();
+  EXPECT_EQ(steps.size(), 16u);
+  expect_closed_budget(steps);
+}
+
+TEST(StepRule, AccumulationWithRemainder) {
+  Loop l;
+  for (int i = 0; i < 16; ++i) {
+    l.fetch().forward().backward();
+    if (i % 3 == 2 || i == 15) l.optimizer();
+  }
+  EXPECT_EQ(l.finish().size(), 6u);
+}
+
+TEST(StepRule, GanWithTwoOptimizers) {
+  Loop l;
+  for (int i = 0; i < 16; ++i) l.fetch().forward(1).backward().optimizer(1).forward(2).backward().optimizer(2);
+  const auto steps = l.finish();
+  EXPECT_EQ(steps.size(), 16u);
+  expect_closed_budget(steps);
+}
+
+TEST(StepRule, CriticFiveToOneWithGradientPenalty) {
+  // The penalty's autograd.grad is no boundary; the generator steps every fifth critic step.
+  Loop l;
+  int expected = 0;
+  for (int i = 0; i < 16; ++i) {
+    l.fetch().forward(1).backward(false).backward().optimizer(1);
+    ++expected;
+    if (i % 5 == 4) l.forward(2).backward().optimizer(2);
+  }
+  EXPECT_EQ(l.finish().size(), static_cast<size_t>(expected));
+}
+
+TEST(StepRule, LbfgsClosuresRunInsideTheOptimizer) {
+  Loop l;
+  for (int i = 0; i < 8; ++i) {
+    l.fetch().begin(Kind::kOptimizer, 1);
+    for (int k = 0; k < 4; ++k) l.forward().backward();
+    l.pass(100).end(Kind::kOptimizer, 1).pass(20);
+  }
+  const auto steps = l.finish();
+  EXPECT_EQ(steps.size(), 8u);
+  expect_closed_budget(steps);
+  EXPECT_EQ(steps[3].own[index(Category::kBackward)], 4 * 2'005'000);
+  EXPECT_EQ(steps[3].own[index(Category::kForward)], 4 * 1'010'000);  // the loss lies between forward and backward
+  EXPECT_EQ(steps[3].own[index(Category::kOptimizer)], 100'000);
+}
+
+TEST(StepRule, SkippedScalerStepsCount) {
+  Loop l;
+  for (int i = 0; i < 16; ++i) {
+    l.fetch().forward().backward().begin(Kind::kScalerStep, 1);
+    if (i != 3 && i != 4) l.span(Kind::kOptimizer, 300, 1);
+    l.end(Kind::kScalerStep, 1).pass(30);
+  }
+  const auto steps = l.finish();
+  ASSERT_EQ(steps.size(), 16u);
+  for (int i = 0; i < 16; ++i) EXPECT_EQ((steps[i].tags & kTagSkipped) != 0, i == 3 || i == 4) << i;
+}
+
+TEST(StepRule, OptimizerInBackward) {
+  Loop l;
+  for (int i = 0; i < 16; ++i) {
+    l.fetch().forward().begin(Kind::kBackward, 1);
+    for (uint64_t p = 1; p <= 4; ++p) l.pass(500).span(Kind::kOptimizer, 50, p);
+    l.end(Kind::kBackward, 1).pass(30);
+  }
+  const auto steps = l.finish();
+  EXPECT_EQ(steps.size(), 16u);
+  expect_closed_budget(steps);
+}
+
+TEST(StepRule, OptimizerPerSubGroup) {
+  Loop l;
+  for (int i = 0; i < 16; ++i) {
+    l.fetch().forward().backward();
+    for (uint64_t g = 0; g < 4; ++g) l.optimizer(3);  // one optimizer object, stepped per sub-group
+  }
+  EXPECT_EQ(l.finish().size(), 16u);
+}
+
+TEST(StepRule, HandWrittenSgdFallsBackToBackwards) {
+  Loop l;
+  for (int i = 0; i < 100; ++i) l.fetch().forward().backward().pass(400);
+  const auto steps = l.finish();
+  EXPECT_EQ(steps.size(), 100u);
+  EXPECT_TRUE(steps[0].tags & kTagInferred);
+  EXPECT_TRUE(steps[99].tags & kTagInferred);
+  expect_closed_budget(steps);
+}
+
+TEST(StepRule, FewBackwardsAndNoOptimizer) {
+  Loop l;
+  for (int i = 0; i < 5; ++i) l.fetch().forward().backward();
+  EXPECT_EQ(l.finish().size(), 5u);
+}
+
+TEST(StepRule, LongAccumulationIsNotAFallback) {
+  Loop l;
+  for (int i = 0; i < 32 * 3; ++i) {
+    l.fetch().forward().backward();
+    if (i % 32 == 31) l.optimizer();
+  }
+  const auto steps = l.finish();
+  EXPECT_EQ(steps.size(), 3u);
+  expect_closed_budget(steps);
+}
+
+TEST(StepRule, TraceStepIsExact) {
+  // The logger after the optimizer belongs to this step, not to the next.
+  Loop l;
+  for (int i = 0; i < 10; ++i) l.fetch().begin(Kind::kStep).forward().backward().optimizer().pass(5000).end(Kind::kStep).pass(100);
+  const auto steps = l.finish();
+  ASSERT_EQ(steps.size(), 10u);
+  expect_closed_budget(steps);
+  EXPECT_GE(steps[0].own[index(Category::kUnattributed)], 5'000'000);
+}
+
+TEST(StepRule, TraceStepWithoutOptimizerJoinsTheNext) {
+  Loop l;
+  for (int i = 0; i < 12; ++i) {
+    l.begin(Kind::kStep).fetch().forward().backward();
+    if (i % 4 == 3) l.optimizer();
+    l.end(Kind::kStep);
+  }
+  EXPECT_EQ(l.finish().size(), 3u + 3u);  // before the first optimizer is seen, every exit ends a step
+}
+
+TEST(Ledger, TailOfBackwardIsAStallOnlyWhereOthersAreWaitedFor) {
+  for (const bool distributed : {false, true}) {
+    Loop l;
+    l.builder.life().world_size = distributed ? 2 : 1;
+    for (int i = 0; i < 3; ++i) {
+      l.fetch().forward().begin(Kind::kBackward, 1).pass(2000);
+      if (distributed) l.mark(Kind::kCollective, 77, static_cast<uint64_t>(i));
+      l.mark(Kind::kBackwardOwn).pass(700).end(Kind::kBackward, 1).optimizer();
+    }
+    const auto steps = l.finish();
+    ASSERT_EQ(steps.size(), 3u);
+    EXPECT_EQ(steps[1].stall_ns(), distributed ? 700'000 : 0);
+    EXPECT_EQ(steps[1].own[index(Category::kBackward)], distributed ? 2'000'000 : 2'700'000);
+    if (distributed) EXPECT_EQ(steps[1].stalls[0].sequence, 1u);
+    expect_closed_budget(steps);
+  }
+}
+
+TEST(Ledger, ValidationIsNotMixedIn) {
+  Loop l;
+  for (int i = 0; i < 20; ++i) {
+    l.fetch(1).forward().backward().optimizer();
+    if (i % 10 == 9)
+      for (int k = 0; k < 5; ++k) l.fetch(2).forward(1, false).pass(40);
+  }
+  const auto steps = l.finish();
+  ASSERT_EQ(steps.size(), 20u);
+  // 5 × (fetch 100 + forward 1000 + 10 + 40), less the step's own gap of 50 us, which lies before the first fetch.
+  EXPECT_NEAR(static_cast<double>(steps[10].own[index(Category::kValidation)]), 5 * 1'150'000, 120'000);
+  EXPECT_EQ(steps[10].own[index(Category::kInputWait)], 100'000);
+  EXPECT_TRUE(steps[10].tags & kTagValidation);
+  EXPECT_FALSE(steps[5].tags & kTagValidation);
+  expect_closed_budget(steps);
+}
+
+TEST(Ledger, TeacherForwardIsForward) {
+  Loop l;
+  for (int i = 0; i < 10; ++i) l.fetch(1).forward(2, false).forward(1).backward().optimizer();
+  const auto steps = l.finish();
+  EXPECT_EQ(steps[5].own[index(Category::kValidation)], 0);
+  EXPECT_GE(steps[5].own[index(Category::kForward)], 2'000'000);
+}
+
+TEST(Ledger, PausesCutThroughPhases) {
+  Loop l;
+  for (int i = 0; i < 3; ++i) {
+    l.fetch().begin(Kind::kForward, 1, kForwardGrad).pass(500).span(Kind::kGc, 250, 2).pass(500).end(Kind::kForward, 1);
+    l.backward().optimizer();
+    l.begin(Kind::kSave, 1).pass(4000).end(Kind::kSave, 1);
+  }
+  const auto steps = l.finish();
+  EXPECT_EQ(steps[1].own[index(Category::kHostPause)], 250'000);
+  EXPECT_EQ(steps[1].gc_ns, 250'000);
+  EXPECT_EQ(steps[1].own[index(Category::kCheckpoint)], 4'000'000);
+  EXPECT_TRUE(steps[1].tags & kTagCheckpoint);
+  expect_closed_budget(steps);
+}
+
+TEST(Ledger, RecomputationInsideBackwardStaysBackward) {
+  Loop l;
+  for (int i = 0; i < 3; ++i) {
+    l.fetch().forward().begin(Kind::kBackward, 1).pass(500).forward().pass(500).end(Kind::kBackward, 1).optimizer();
+  }
+  const auto steps = l.finish();
+  EXPECT_EQ(steps[1].own[index(Category::kBackward)], 2'010'000);
+}
+
+TEST(Ledger, StartupAndTeardownFrameTheSteps) {
+  Loop l;
+  l.builder.life().process_start_ns = 2'000'000'000;
+  l.mark(Kind::kProcess, 1).pass(100'000).span(Kind::kInitGroup, 50'000);
+  const int64_t first = static_cast<int64_t>(l.t_);
+  for (int i = 0; i < 4; ++i) l.fetch().forward().backward().optimizer();
+  l.pass(30'000);
+  const auto steps = l.finish();
+  const RankLife& life = l.builder.life();
+  EXPECT_EQ(life.first_step_ns, first);
+  EXPECT_EQ(sum(life.startup), first - life.process_start_ns);
+  EXPECT_EQ(life.last_step_ns + sum(life.teardown), life.end_ns);
+  int64_t total = sum(life.startup) + sum(life.teardown);
+  for (const RankStep& s : steps) total += s.wall_ns();
+  EXPECT_EQ(total, life.end_ns - life.process_start_ns);
+}
+
+TEST(Ledger, TrainingInAnotherThread) {
+  // Ray and notebooks train outside of the main thread: the thread that steps is the one that counts.
+  Loop l(99);
+  l.builder = StepBuilder(7);
+  for (int i = 0; i < 5; ++i) l.fetch().forward().backward().optimizer();
+  EXPECT_EQ(l.finish().size(), 5u);
+}
+
+RC_GTEST_PROP(StepBuilderProperty, AnyEventListKeepsTheBudgetClosed, ()) {
+  StepBuilder builder;
+  builder.life().world_size = *rc::gen::inRange(1, 4);
+  uint64_t t = 1'000'000;
+  const auto list = *rc::gen::container<std::vector<std::tuple<int, int, int, int>>>(
+      rc::gen::tuple(rc::gen::inRange(1, 40), rc::gen::inRange(0, 3), rc::gen::inRange(0, 3), rc::gen::inRange(-50, 5000)));
+  std::vector<RankStep> steps;
+  for (const auto& [kind, edge, id, dt] : list) {
+    t += static_cast<uint64_t>(std::max(dt, -50) + 50);
+    builder.push({t, static_cast<uint16_t>(kind | edge << 8), static_cast<uint16_t>(id), 7, static_cast<uint64_t>(id), 0, 0, 0});
+    for (RankStep& s : builder.take_completed()) steps.push_back(std::move(s));
+  }
+  builder.finish(static_cast<int64_t>(t + 1000));
+  for (RankStep& s : builder.take_completed()) steps.push_back(std::move(s));
+  int64_t total = sum(builder.life().startup) + sum(builder.life().teardown);
+  for (const RankStep& s : steps) {
+    RC_ASSERT(sum(s.own) + s.stall_ns() == s.wall_ns());
+    RC_ASSERT(s.segments.size() == s.stalls.size() + 1);
+    total += s.wall_ns();
+  }
+  if (!list.empty()) {
+    const int64_t seen = builder.life().end_ns - (builder.life().first_step_ns ? builder.life().first_step_ns - sum(builder.life().startup) : builder.life().end_ns - sum(builder.life().startup));
+    RC_ASSERT(total == seen);
+  }
+}
+
+}  // namespace
+}  // namespace stepscope

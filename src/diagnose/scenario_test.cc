@@ -1,0 +1,92 @@
+// Runs every file of tests/scenarios through the whole reader side: events, steps, attribution, rules.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "scenario.h"
+
+namespace stepscope::scenario {
+namespace {
+
+bool in_range(const std::string& range, double value) {
+  const size_t at = range.find("..");
+  if (at == std::string::npos) return std::abs(value - std::stod(range)) < 1e-9;
+  return value >= std::stod(range.substr(0, at)) && value <= std::stod(range.substr(at + 2));
+}
+
+std::string show(const Finding& f) {
+  std::ostringstream out;
+  out << f.kind << " " << name(f.severity) << " ranks=";
+  for (int r : f.ranks) out << r << ",";
+  out << " phase=" << f.phase << " cause=" << f.cause << " first=" << f.first_step << " detected=" << f.detected_step << " cost=" << f.cost_share
+      << " saves=" << f.saves_share.value_or(-1) << " | " << f.title;
+  return out.str();
+}
+
+bool matches(const Finding& f, const Words& w) {
+  for (const auto& [key, value] : w) {
+    if (key.empty() && f.kind != value) return false;
+    if (key == "rank" && f.ranks != std::vector<int>{std::stoi(value)}) return false;
+    if (key == "scope" && f.job_scope != (value == "job")) return false;
+    if (key == "phase" && f.phase != value) return false;
+    if (key == "cause" && f.cause != value) return false;
+    if (key == "pattern" && f.pattern != value) return false;
+    if (key == "severity" && name(f.severity) != value) return false;
+    if (key == "first" && !in_range(value, static_cast<double>(f.first_step))) return false;
+    if (key == "detected" && (f.detected_step < 0 || f.detected_step > std::stoi(value))) return false;
+    if (key == "saves" && (!f.saves_share || !in_range(value, *f.saves_share))) return false;
+    if (key == "cost" && !in_range(value, f.cost_share)) return false;
+  }
+  return true;
+}
+
+class ScenarioTest : public testing::TestWithParam<std::string> {};
+
+TEST_P(ScenarioTest, FindsWhatItShould) {
+  const Scenario s = read(std::string(SS_SOURCE_DIR) + "/tests/scenarios/" + GetParam());
+  const Snapshot snapshot = Play(s).run();
+  std::string all;
+  for (const Finding& f : snapshot.findings) all += "  " + show(f) + "\n";
+  ASSERT_FALSE(s.expects.empty()) << "a scenario without expectation checks nothing";
+  for (const auto& [command, w] : s.expects) {
+    const auto has = [&](auto test) { return std::any_of(snapshot.findings.begin(), snapshot.findings.end(), test); };
+    std::string asked = command;
+    for (const auto& [k, v] : w) asked += " " + k + "=" + v;
+    if (command == "expect") {
+      EXPECT_TRUE(has([&](const Finding& f) { return matches(f, w); })) << asked << "\n" << all;
+    } else if (command == "expect_silent") {
+      EXPECT_FALSE(has([](const Finding& f) { return f.severity != Severity::kInfo; })) << asked << "\n" << all;
+    } else if (command == "expect_no") {
+      EXPECT_FALSE(has([&](const Finding& f) { return matches(f, w); })) << asked << "\n" << all;
+    } else if (command == "expect_primary") {
+      ASSERT_GE(snapshot.primary, 0) << all;
+      EXPECT_TRUE(matches(snapshot.findings[snapshot.primary], w)) << asked << "\n" << all;
+    } else {
+      FAIL() << "unknown expectation " << command;
+    }
+  }
+  // Whatever the scenario: every rank's ledger is closed.
+  for (const RankStat& r : snapshot.ranks) {
+    int64_t sum = 0;
+    for (int64_t ns : r.ledger) sum += ns;
+    EXPECT_NEAR(static_cast<double>(sum) * 1e-6, r.process_wall_ms, 1e-3 * std::max(1.0, r.process_wall_ms));
+  }
+}
+
+std::vector<std::string> files() {
+  std::vector<std::string> out;
+  for (const auto& entry : std::filesystem::directory_iterator(std::string(SS_SOURCE_DIR) + "/tests/scenarios"))
+    if (entry.path().extension() == ".scn") out.push_back(entry.path().filename());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, ScenarioTest, testing::ValuesIn(files()), [](const auto& info) {
+  std::string n = info.param.substr(0, info.param.size() - 4);
+  for (char& c : n)
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  return n;
+});
+
+}  // namespace
+}  // namespace stepscope::scenario

@@ -1,0 +1,303 @@
+// Scenario files: synthetic ranks in, expected findings out. One file is one test (tests/scenarios/*.scn):
+//
+//   # words
+//   ranks 4                      steps 200                 seed 7            noise 0.05   (relative, log-normal)
+//   phase forward 5              own time per step, ms (input_wait, forward, backward, optimizer, gap = unnamed code)
+//   comm 1.5                     transfer of the gradient all-reduce, ms       world 4 (expected ranks, default ranks)
+//   explicit                     the program marks its steps with trace_step
+//   fault rank=1 phase=backward add=10 from=0 to=199 every=1 sigma=0   adds ms to a phase of some steps; rank=all;
+//                                phases also: gc, checkpoint, validation, compile, epoch, sleep (unnamed, after the step)
+//   fault rank=1 factor=1.5      all compute of the rank takes so much longer
+//   small_collectives 12         per step, outside of backward
+//   lost rank=1 step=50 signal=9 | exception="ValueError: x" | teardown=1
+//   lossy rank=0 step=20 count=5000
+//   expect KIND [rank=1] [phase=backward] [severity=warn|crit|info] [cause=..] [first=a..b] [detected<=n]
+//          [saves=a..b] [cost=a..b] [pattern=..]
+//   expect_silent                no finding of warn or crit
+//   expect_no KIND
+//   expect_primary KIND
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <fstream>
+#include <map>
+#include <random>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "align/step_builder.h"
+#include "blackbox/event_kind.h"
+#include "diagnose/engine.h"
+
+namespace stepscope::scenario {
+
+using Words = std::map<std::string, std::string>;
+
+struct Fault {
+  int rank = -1;  // -1 = all
+  std::string phase;
+  double add_ms = 0, factor = 1, sigma = 0;
+  int from = 0, to = 1 << 30, every = 1;
+  bool hits(int r, int step) const { return (rank < 0 || rank == r) && step >= from && step <= to && (step - from) % every == 0; }
+};
+
+struct Loss { int rank = 0, step = 0, signal = 0; bool teardown = false; std::string exception; };
+
+struct Scenario {
+  int ranks = 2, steps = 100, world = 0, small_collectives = 0;
+  uint64_t seed = 1;
+  double noise = 0.03, comm_ms = 1;
+  bool explicit_steps = false;
+  std::map<std::string, double> phases{{"input_wait", 0.5}, {"forward", 5}, {"backward", 8}, {"optimizer", 1}, {"gap", 0.2}};
+  std::vector<Fault> faults;
+  std::vector<Loss> losses;
+  std::map<std::pair<int, int>, uint64_t> lossy;
+  std::vector<std::pair<std::string, Words>> expects;  // command, arguments
+};
+
+inline Words words_of(std::istringstream& in) {
+  Words out;
+  std::string word;
+  while (in >> word) {
+    if (word[0] == '#') break;
+    size_t at = word.find("<=");
+    size_t width = 2;
+    if (at == std::string::npos) at = word.find('='), width = 1;
+    if (at == std::string::npos) {
+      out[""] = word;
+      continue;
+    }
+    std::string value = word.substr(at + width);
+    if (!value.empty() && value[0] == '"')
+      while (value.size() < 2 || value.back() != '"') {
+        std::string more;
+        if (!(in >> more)) break;
+        value += " " + more;
+      }
+    if (value.size() >= 2 && value[0] == '"') value = value.substr(1, value.size() - 2);
+    out[word.substr(0, at)] = value;
+  }
+  return out;
+}
+
+inline double number(const Words& w, const std::string& key, double otherwise) {
+  const auto found = w.find(key);
+  return found == w.end() || found->second == "all" ? otherwise : std::stod(found->second);
+}
+
+inline Scenario read(const std::string& path) {
+  Scenario s;
+  std::ifstream file(path);
+  if (!file) throw std::runtime_error("cannot open " + path);
+  std::string line;
+  while (std::getline(file, line)) {
+    std::istringstream in(line);
+    std::string command;
+    if (!(in >> command) || command[0] == '#') continue;
+    if (command == "ranks") in >> s.ranks;
+    else if (command == "steps") in >> s.steps;
+    else if (command == "world") in >> s.world;
+    else if (command == "seed") in >> s.seed;
+    else if (command == "noise") in >> s.noise;
+    else if (command == "comm") in >> s.comm_ms;
+    else if (command == "small_collectives") in >> s.small_collectives;
+    else if (command == "explicit") s.explicit_steps = true;
+    else if (command == "phase") { std::string p; in >> p; in >> s.phases[p]; }
+    else if (command == "fault") {
+      const Words w = words_of(in);
+      Fault f;
+      f.rank = static_cast<int>(number(w, "rank", -1));
+      f.phase = w.count("phase") ? w.at("phase") : "";
+      f.add_ms = number(w, "add", 0), f.factor = number(w, "factor", 1), f.sigma = number(w, "sigma", 0);
+      f.from = static_cast<int>(number(w, "from", 0)), f.to = static_cast<int>(number(w, "to", 1 << 30)), f.every = static_cast<int>(number(w, "every", 1));
+      s.faults.push_back(f);
+    } else if (command == "lost") {
+      const Words w = words_of(in);
+      s.losses.push_back({static_cast<int>(number(w, "rank", 0)), static_cast<int>(number(w, "step", 0)), static_cast<int>(number(w, "signal", 0)),
+                          number(w, "teardown", 0) != 0, w.count("exception") ? w.at("exception") : ""});
+    } else if (command == "lossy") {
+      const Words w = words_of(in);
+      s.lossy[{static_cast<int>(number(w, "rank", 0)), static_cast<int>(number(w, "step", 0))}] = static_cast<uint64_t>(number(w, "count", 1));
+    } else if (command.starts_with("expect")) s.expects.push_back({command, words_of(in)});
+    else throw std::runtime_error(path + ": unknown line: " + line);
+  }
+  return s;
+}
+
+// Writes the events of one rank as the hooks would.
+class RankWriter {
+ public:
+  RankWriter(int rank, int world, uint64_t offset_ns) : rank_(rank), t_(1'000'000'000ull + offset_ns) {
+    builder_.life().rank = rank;
+    builder_.life().world_size = world;
+    builder_.life().process_start_ns = static_cast<int64_t>(t_);
+    builder_.push_name(static_cast<uint16_t>(NameKind::kGroup), 77, group_text(world));
+    pass(500);
+  }
+  void event(Kind kind, Edge edge, uint64_t a = 0, uint64_t b = 0, uint64_t c = 0, uint64_t d = 0, uint16_t flags = 0) {
+    builder_.push({t_, pack_kind(kind, edge), flags, static_cast<uint32_t>(1000 + rank_), a, b, c, d});
+  }
+  void pass(double ms) { t_ += static_cast<uint64_t>(std::max(0.0, ms) * 1e6); }
+  void span(Kind kind, double ms, uint64_t a = 0, uint64_t b = 0, uint16_t flags = 0) {
+    event(kind, Edge::kBegin, a, b, 0, 0, flags);
+    pass(ms);
+    event(kind, Edge::kEnd, a, b);
+  }
+  StepBuilder& builder() { return builder_; }
+  uint64_t now() const { return t_; }
+  uint64_t sequence = 0;
+  bool dead = false;
+
+ private:
+  static std::string group_text(int world) {
+    std::string text = "default_pg|";
+    for (int r = 0; r < world; ++r) text += (r ? "," : "") + std::to_string(r);
+    return text;
+  }
+  int rank_;
+  uint64_t t_;
+  StepBuilder builder_{0};
+};
+
+class Play {
+ public:
+  explicit Play(const Scenario& s) : s_(s), rng_(s.seed) {
+    for (int r = 0; r < s.ranks; ++r) lanes_.emplace_back(r, world(), 3'000'000ull * static_cast<uint64_t>(r * r + 1));
+    EngineOptions options;
+    options.world_size = world();
+    engine_ = std::make_unique<Engine>(options);
+  }
+
+  Snapshot run() {
+    engine_->set_group(77, "default_pg", all_ranks());
+    for (int step = 0; step < s_.steps; ++step) {
+      bool any = false;
+      for (int r = 0; r < s_.ranks; ++r) any |= !lanes_[r].dead;
+      if (!any) break;
+      one_step(step);
+      deliver();
+    }
+    for (int r = 0; r < s_.ranks; ++r) {
+      RankWriter& lane = lanes_[r];
+      if (!lane.dead) {
+        lane.pass(3);
+        lane.event(Kind::kProcess, Edge::kMark, static_cast<uint64_t>(ProcessEvent::kExit));
+        lane.builder().finish(static_cast<int64_t>(lane.now()));
+        lane.builder().life().ended = lane.builder().life().clean_exit = true;
+      }
+      for (RankStep& step : lane.builder().take_completed()) engine_->feed(r, std::move(step));
+      engine_->set_life(r, lane.builder().life());
+    }
+    engine_->finish();
+    return engine_->snapshot();
+  }
+
+ private:
+  int world() const { return s_.world ? s_.world : s_.ranks; }
+  std::vector<int> all_ranks() const {
+    std::vector<int> v;
+    for (int r = 0; r < s_.ranks; ++r) v.push_back(r);
+    return v;
+  }
+  double own(const std::string& phase, int r, int step) {
+    std::lognormal_distribution<double> jitter(0, std::max(s_.noise, 1e-9));
+    double ms = s_.phases.count(phase) ? s_.phases.at(phase) * jitter(rng_) : 0;
+    for (const Fault& f : s_.faults) {
+      if (!f.hits(r, step)) continue;
+      if (f.factor != 1 && (phase == "forward" || phase == "backward" || phase == "optimizer")) ms *= f.factor;
+      if (f.phase != phase) continue;
+      ms += f.sigma > 0 ? f.add_ms * std::lognormal_distribution<double>(0, f.sigma)(rng_) : f.add_ms;
+    }
+    return ms;
+  }
+
+  void one_step(int step) {
+    std::vector<double> tail(s_.ranks, 0);
+    std::vector<int> alive;
+    for (int r = 0; r < s_.ranks; ++r)
+      if (!lanes_[r].dead) alive.push_back(r);
+    // Lateness is measured on each rank's own clock since the last meeting.
+    std::vector<double> spent(s_.ranks, 0);
+    for (int r : alive) {
+      RankWriter& lane = lanes_[r];
+      const uint64_t before = lane.now();
+      if (const auto loss = s_.lossy.find({r, step}); loss != s_.lossy.end()) lane.builder().note_lost(loss->second);
+      if (const double ms = own("epoch", r, step); ms > 0) {
+        lane.span(Kind::kLoaderCreate, ms, 5, 2);
+      }
+      lane.span(Kind::kFetch, own("input_wait", r, step), 5);
+      if (s_.explicit_steps) lane.event(Kind::kStep, Edge::kBegin);
+      lane.pass(own("gap", r, step));
+      lane.event(Kind::kForward, Edge::kBegin, 9, 0, 0, 0, kForwardGrad | kForwardTraining);
+      if (const double ms = own("compile", r, step); ms > 0) lane.span(Kind::kCompile, ms);
+      lane.pass(own("forward", r, step));
+      lane.event(Kind::kForward, Edge::kEnd, 9);
+      lane.event(Kind::kBackward, Edge::kBegin, 1);
+      if (const double ms = own("gc", r, step); ms > 0) lane.span(Kind::kGc, ms, 2);
+      const double backward = own("backward", r, step);
+      for (int bucket = 0; bucket < 3; ++bucket) {
+        lane.pass(backward / 3);
+        lane.event(Kind::kCollective, Edge::kMark, 77, lane.sequence++, 1 << 20, static_cast<uint64_t>(CollectiveOp::kAllReduce));
+      }
+      lane.event(Kind::kBackwardOwn, Edge::kMark);
+      spent[r] = static_cast<double>(lane.now() - before) * 1e-6 + debt_[r];
+    }
+    double latest = 0;
+    for (int r : alive) latest = std::max(latest, spent[r]);
+    for (int r : alive) {
+      RankWriter& lane = lanes_[r];
+      lane.pass(s_.ranks > 1 ? latest - spent[r] + s_.comm_ms : 0);
+      lane.event(Kind::kBackward, Edge::kEnd, 1);
+      const uint64_t after = lane.now();
+      for (int k = 0; k < s_.small_collectives; ++k) {
+        lane.event(Kind::kCollective, Edge::kMark, 77, lane.sequence, 8, static_cast<uint64_t>(CollectiveOp::kAllReduce));
+        lane.span(Kind::kWait, 0.2, 77, lane.sequence++);
+      }
+      lane.span(Kind::kOptimizer, own("optimizer", r, step), 3);
+      if (s_.explicit_steps) lane.event(Kind::kStep, Edge::kEnd);
+      if (const double ms = own("checkpoint", r, step); ms > 0) lane.span(Kind::kSave, ms, 1);
+      if (const double ms = own("validation", r, step); ms > 0)
+        for (int k = 0; k < 10; ++k) {
+          lane.span(Kind::kFetch, ms / 20, 6);
+          lane.span(Kind::kForward, ms / 20, 9, 0, 0);
+        }
+      lane.pass(own("sleep", r, step));
+      debt_[r] = static_cast<double>(lane.now() - after) * 1e-6;
+      for (const Loss& loss : s_.losses)
+        if (loss.rank == r && loss.step == step) kill(r, loss);
+    }
+  }
+
+  void kill(int r, const Loss& loss) {
+    RankWriter& lane = lanes_[r];
+    lane.dead = true;
+    RankLife& life = lane.builder().life();
+    if (!loss.exception.empty()) {
+      lane.builder().push_name(static_cast<uint16_t>(NameKind::kException), 1, loss.exception);
+      lane.event(Kind::kException, Edge::kMark, 1);
+    }
+    if (loss.teardown) lane.span(Kind::kTeardown, 1);
+    lane.builder().finish(static_cast<int64_t>(lane.now()));
+    life.ended = true;
+    life.exit_signal = loss.signal;
+    engine_->set_life(r, life);
+  }
+
+  void deliver() {
+    for (int r = 0; r < s_.ranks; ++r) {
+      for (RankStep& step : lanes_[r].builder().take_completed()) engine_->feed(r, std::move(step));
+      engine_->set_life(r, lanes_[r].builder().life());
+    }
+  }
+
+  const Scenario& s_;
+  std::mt19937_64 rng_;
+  std::vector<RankWriter> lanes_;
+  std::map<int, double> debt_;
+  std::unique_ptr<Engine> engine_;
+};
+
+}  // namespace stepscope::scenario
