@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/random_hex.h"
+#include "recorder/bus_guard.h"
 #include "recorder/state.h"
 
 namespace stepscope::recorder {
@@ -139,6 +140,7 @@ bool open_ring(const OpenOptions& options) {
   store_known(h.rank, first_known(options.rank, "RANK"));
   const size_t n = ring->path().copy(g_owner.path, sizeof g_owner.path - 1);
   g_owner.path[n] = 0;
+  guard_mapping(ring->base(), ring->bytes());
   if (!g_owner.fork_handler.exchange(true)) pthread_atfork(nullptr, nullptr, after_fork_in_child);
   g_owner.why_off.store("", std::memory_order_release);
   g_state.ring.store(ring, std::memory_order_release);
@@ -167,6 +169,7 @@ void discard_ring(const char* why) {
 }  // namespace
 
 void turn_off(const char* why) noexcept {
+  g_state.worker.store(nullptr, std::memory_order_relaxed);
   if (g_state.ring.exchange(nullptr, std::memory_order_acq_rel)) g_owner.why_off.store(why, std::memory_order_release);
 }
 
@@ -224,6 +227,7 @@ bool adopt_as_worker(const char* ring_path) noexcept {
     try {
       auto attached = RingWriter::attach(ring_path);
       ring = attached ? attached->release() : nullptr;
+      if (ring) guard_mapping(ring->base(), ring->bytes());
     } catch (...) {
       ring = nullptr;
     }
