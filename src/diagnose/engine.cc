@@ -34,6 +34,7 @@ struct Engine::Impl {
   int64_t interrupted_ns = 0;
   bool over = false;
   std::vector<std::string> notes;
+  std::function<void(const StepRow&)> row_sink;
 
   explicit Impl(const EngineOptions& options) : table([this](StepRow& row) { on_close(row); }) {
     for (const auto& [name, value] : options.thresholds)
@@ -44,6 +45,7 @@ struct Engine::Impl {
   void on_close(StepRow& row) {
     attribute(row, groups);
     sums.add(row);
+    if (row_sink) row_sink(row);
   }
 
   Judged judged(const Rows& scope, bool live) const {
@@ -148,6 +150,8 @@ void Engine::set_section(Section section) {
     }
   impl_->sections.push_back(std::move(section));
 }
+
+void Engine::set_row_sink(std::function<void(const StepRow&)> sink) { impl_->row_sink = std::move(sink); }
 
 void Engine::evaluate() {
   impl_->table.close_ready();

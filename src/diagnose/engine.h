@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "align/rank_step.h"
+#include "align/step_table.h"
 #include "diagnose/snapshot.h"
 
 namespace stepscope {
@@ -36,6 +38,9 @@ class Engine {
   // Facts for rules that stand outside of steps (System, Process sections; sampler). Sections and findings are merged.
   void add_external(Finding finding);
   void set_section(Section section);
+
+  // Every closed row, attributed, once and in order: for the run file. Called from within feed(), evaluate(), finish().
+  void set_row_sink(std::function<void(const StepRow&)> sink);
 
   // Evaluates the rules on what has been fed; opens and closes findings. Cheap when nothing is new.
   void evaluate();
