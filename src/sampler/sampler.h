@@ -26,7 +26,7 @@ struct SamplerOptions {
   size_t max_ranks = 256;
   size_t series_capacity = 256;                  // points per series; thinned beyond
   bool devices = true;                           // false: never touch NVML
-  std::shared_ptr<NvmlApi> nvml;                 // null: the system's library, opened when the first rank is added
+  std::shared_ptr<NvmlApi> nvml;                 // null: the system's library, opened when a rank has opened CUDA
   int node = 0;
 };
 
@@ -38,8 +38,9 @@ class Sampler {
   Sampler& operator=(Sampler&&) noexcept;
 
   // Follow a rank. `start_ticks`: field 22 of /proc/<pid>/stat, 0 = whatever runs under that pid now. Adding a rank
-  // again with another process (elastic restart) goes on with the same series.
-  void add_rank(int rank, int pid, uint64_t start_ticks);
+  // again with another process (elastic restart) goes on with the same series. `local_rank` -1: what its environment
+  // says.
+  void add_rank(int rank, int pid, uint64_t start_ticks, int local_rank = -1);
   // The process is gone; its facts stay.
   void remove_rank(int rank);
   // How many steps the rank has completed; lets memory growth be told per step and warm-up be left out.
