@@ -1,0 +1,306 @@
+#include "recorder/python_copy.h"
+
+#include <dlfcn.h>
+
+#include <cstring>
+
+#include "base/clock.h"
+#include "recorder/gpu_timeline.h"
+#include "recorder/python_call_site.h"
+#include "recorder/python_gpu.h"
+#include "recorder/recorder.h"
+
+namespace stepscope::recorder {
+namespace {
+
+constexpr uint64_t kMarkedBytes = 64 * 1024;  // smaller copies get no device marks: they would cost more than the copy
+constexpr uint64_t kPinnedAskedBytes = 4096;  // is_pinned() asks the driver, about 1 us
+constexpr uint64_t kStallNs = 20'000;         // a shorter sync is no stall; it is only counted
+constexpr int kMaxArgs = 14;
+
+// ---- calling the original ----
+
+using Vectorcall = PyObject* (*)(PyObject*, PyObject* const*, size_t, PyObject*);
+Vectorcall vectorcall() {  // in every CPython since 3.9, in the limited API since 3.12
+  static const auto found = reinterpret_cast<Vectorcall>(::dlsym(RTLD_DEFAULT, "PyObject_Vectorcall"));
+  return found;
+}
+
+PyObject* call_slowly(PyObject* function, PyObject* const* stack, Py_ssize_t n, PyObject* names) {
+  const Ref args(PyTuple_New(n));
+  const Ref kwargs(names ? PyDict_New() : nullptr);
+  if (!args || (names && !kwargs)) return nullptr;
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    Py_INCREF(stack[i]);
+    PyTuple_SetItem(args.get(), i, stack[i]);
+  }
+  for (Py_ssize_t i = 0; names && i < PyTuple_Size(names); ++i)
+    if (PyDict_SetItem(kwargs.get(), PyTuple_GetItem(names, i), stack[n + i]) != 0) return nullptr;
+  return PyObject_Call(function, args.get(), kwargs.get());
+}
+
+// function(self, *args): `n` positional ones, then the values of `names`.
+PyObject* call(PyObject* function, PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* names) {
+  const Py_ssize_t total = n + (names ? PyTuple_Size(names) : 0);
+  PyObject* small[kMaxArgs + 1];
+  PyObject** stack = total <= kMaxArgs ? small : static_cast<PyObject**>(PyMem_Malloc(sizeof(PyObject*) * (total + 1)));
+  if (!stack) return PyErr_NoMemory();
+  stack[0] = self;
+  if (total > 0) std::memcpy(stack + 1, args, sizeof(PyObject*) * total);
+  PyObject* result = vectorcall() ? vectorcall()(function, stack, static_cast<size_t>(n + 1), names)
+                                  : call_slowly(function, stack, n + 1, names);
+  if (stack != small) PyMem_Free(stack);
+  return result;
+}
+
+// ---- what kind of tensor, what kind of target ----
+
+struct Names {
+  PyObject *is_cpu, *is_cuda, *nbytes, *is_pinned, *type;
+};
+Names g_text;
+PyObject* g_device_type = nullptr;  // torch.device
+PyTypeObject* g_tensor_type = nullptr;
+
+bool flag(PyObject* object, PyObject* name) {
+  const Ref value(attribute(object, name));
+  return value.get() == Py_True;
+}
+
+enum class Target { kOther, kCuda, kCpu };
+
+Target target_of_text(PyObject* text) {
+  const char* s = utf8(text);
+  if (std::strncmp(s, "cuda", 4) == 0) return Target::kCuda;
+  return std::strcmp(s, "cpu") == 0 ? Target::kCpu : Target::kOther;
+}
+
+Target target_of(PyObject* value) {
+  if (PyUnicode_Check(value)) return target_of_text(value);
+  if (reinterpret_cast<PyObject*>(Py_TYPE(value)) == g_device_type) return target_of_text(attribute(value, g_text.type).get());
+  if (PyLong_Check(value) && !PyBool_Check(value)) return Target::kCuda;
+  if (PyObject_TypeCheck(value, g_tensor_type)) {
+    if (flag(value, g_text.is_cuda)) return Target::kCuda;
+    if (flag(value, g_text.is_cpu)) return Target::kCpu;
+  }
+  return Target::kOther;
+}
+
+// `to(device, …)`, `to(other, …)`, `to(device=…)`.
+Target target_of_args(PyObject* const* args, Py_ssize_t n, PyObject* names) {
+  if (n > 0) return target_of(args[0]);
+  for (Py_ssize_t i = 0; names && i < PyTuple_Size(names); ++i) {
+    const char* key = utf8(PyTuple_GetItem(names, i));
+    if (std::strcmp(key, "device") == 0 || std::strcmp(key, "other") == 0) return target_of(args[n + i]);
+  }
+  return Target::kOther;
+}
+
+// ---- spans ----
+
+struct Copy {
+  uint64_t bytes = 0;
+  bool pinned = false, marked = false;
+};
+
+Copy copy_begin(PyObject* source) noexcept {
+  const KeepError keep;
+  Copy copy;
+  copy.bytes = as_u64(attribute(source, g_text.nbytes).get());
+  if (copy.bytes >= kPinnedAskedBytes) {
+    const Ref pinned(PyObject_CallMethodObjArgs(source, g_text.is_pinned, nullptr));
+    if (!pinned) PyErr_Clear();
+    copy.pinned = pinned.get() == Py_True;
+  }
+  copy.marked = copy.bytes >= kMarkedBytes;
+  const uint64_t now = monotonic_ns();
+  mark_at(now, Kind::kH2d, Edge::kBegin, copy.bytes, 0, 0, 0, copy.pinned ? kH2dPinned : 0);
+  if (copy.marked) gpu_boundary(Kind::kH2d, Edge::kBegin, copy.bytes, now);
+  return copy;
+}
+
+void copy_end(const Copy& copy) noexcept {
+  const uint64_t now = monotonic_ns();
+  if (copy.marked) gpu_boundary(Kind::kH2d, Edge::kEnd, copy.bytes, now);
+  mark_at(now, Kind::kH2d, Edge::kEnd, copy.bytes, 0, 0, 0, copy.pinned ? kH2dPinned : 0);
+}
+
+// Spans of syncs are written when they are over and only if they were long: at most 64 in 100 ms; the rest is summed up
+// and told with the next one.
+struct SyncBudget {
+  uint64_t window_ns = 0, spans = 0, skipped = 0, skipped_ns = 0;
+};
+constinit SyncBudget g_sync;
+
+void sync_done(uint64_t begin_ns) noexcept {
+  const uint64_t end_ns = monotonic_ns();
+  SyncBudget& b = g_sync;
+  if (end_ns - b.window_ns > 100'000'000) b.window_ns = end_ns, b.spans = 0;
+  if (end_ns - begin_ns < kStallNs || b.spans >= 64) {
+    ++b.skipped;
+    b.skipped_ns += end_ns - begin_ns;
+    return;
+  }
+  ++b.spans;
+  const uint64_t site = call_site();
+  mark_at(begin_ns, Kind::kSync, Edge::kBegin, site);
+  mark_at(end_ns, Kind::kSync, Edge::kEnd, site, b.skipped, b.skipped_ns);
+  b.skipped = b.skipped_ns = 0;
+}
+
+// ---- the replaced methods ----
+
+bool armed() { return g_gpu_armed.load(std::memory_order_relaxed); }
+
+PyObject* call_copy(PyObject* original, PyObject* source, PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* names) {
+  const Copy copy = copy_begin(source);
+  PyObject* result = call(original, self, args, n, names);
+  copy_end(copy);
+  return result;
+}
+
+PyObject* call_sync(PyObject* original, PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* names) {
+  const uint64_t begin_ns = monotonic_ns();
+  PyObject* result = call(original, self, args, n, names);
+  sync_done(begin_ns);
+  return result;
+}
+
+PyObject *g_to = nullptr, *g_cuda = nullptr, *g_copy = nullptr;
+
+PyObject* tensor_to(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* names) {
+  if (!armed()) return call(g_to, self, args, n, names);
+  const Target target = target_of_args(args, n, names);
+  if (target == Target::kCuda && flag(self, g_text.is_cpu)) return call_copy(g_to, self, self, args, n, names);
+  if (target == Target::kCpu && flag(self, g_text.is_cuda)) return call_sync(g_to, self, args, n, names);
+  return call(g_to, self, args, n, names);
+}
+
+PyObject* tensor_cuda(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* names) {
+  if (armed() && flag(self, g_text.is_cpu)) return call_copy(g_cuda, self, self, args, n, names);
+  return call(g_cuda, self, args, n, names);
+}
+
+PyObject* tensor_copy(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* names) {
+  if (armed() && n > 0 && PyObject_TypeCheck(args[0], g_tensor_type) && flag(self, g_text.is_cuda) && flag(args[0], g_text.is_cpu))
+    return call_copy(g_copy, args[0], self, args, n, names);
+  return call(g_copy, self, args, n, names);
+}
+
+// One C function per method: a method descriptor carries no closure.
+constexpr int kSyncs = 8;
+PyObject* g_sync_original[kSyncs];
+
+template <int I>
+PyObject* tensor_sync(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* names) {
+  if (armed() && flag(self, g_text.is_cuda)) return call_sync(g_sync_original[I], self, args, n, names);
+  return call(g_sync_original[I], self, args, n, names);
+}
+
+constexpr int kFast = METH_FASTCALL | METH_KEYWORDS;
+PyMethodDef g_sync_methods[kSyncs] = {
+    {"item", as_method(tensor_sync<0>), kFast, nullptr},      {"tolist", as_method(tensor_sync<1>), kFast, nullptr},
+    {"cpu", as_method(tensor_sync<2>), kFast, nullptr},       {"__float__", as_method(tensor_sync<3>), kFast, nullptr},
+    {"__int__", as_method(tensor_sync<4>), kFast, nullptr},   {"__bool__", as_method(tensor_sync<5>), kFast, nullptr},
+    {"__index__", as_method(tensor_sync<6>), kFast, nullptr}, {"nonzero", as_method(tensor_sync<7>), kFast, nullptr},
+};
+PyMethodDef g_to_method = {"to", as_method(tensor_to), kFast, nullptr};
+PyMethodDef g_cuda_method = {"cuda", as_method(tensor_cuda), kFast, nullptr};
+PyMethodDef g_copy_method = {"copy_", as_method(tensor_copy), kFast, nullptr};
+
+// Replaces type.<name> by a method descriptor; keeps the original in `slot`. False without an error when the type has no
+// such method.
+bool replace_method(PyObject* type, PyMethodDef& method, PyObject*& slot) {
+  const Ref original(PyObject_GetAttrString(type, method.ml_name));
+  if (!original) return PyErr_Clear(), false;
+  if (slot) return true;  // replaced already
+  // help() and inspect.signature() go on telling the original's text.
+  const Ref doc(PyObject_GetAttrString(original.get(), "__doc__"));
+  PyErr_Clear();
+  if (const char* text = utf8(doc.get()); *text && !method.ml_doc) method.ml_doc = ::strdup(text);
+  const Ref descriptor(PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(type), &method));
+  if (!descriptor) return PyErr_Clear(), false;
+  hold(slot, original.get());
+  if (PyObject_SetAttrString(type, method.ml_name, descriptor.get()) == 0) return true;
+  PyErr_Clear();
+  hold(slot, nullptr);
+  return false;
+}
+
+bool prepare(PyObject* tensor, PyObject* device) {
+  g_text = {PyUnicode_InternFromString("is_cpu"), PyUnicode_InternFromString("is_cuda"), PyUnicode_InternFromString("nbytes"),
+            PyUnicode_InternFromString("is_pinned"), PyUnicode_InternFromString("type")};
+  if (PyErr_Occurred() || !PyType_Check(tensor)) return false;
+  if (device) hold(g_device_type, device);
+  Py_INCREF(tensor);
+  g_tensor_type = reinterpret_cast<PyTypeObject*>(tensor);
+  return true;
+}
+
+PyObject* wrap_copies(PyObject*, PyObject* args) {
+  PyObject *tensor, *device;
+  if (!PyArg_ParseTuple(args, "OO:wrap_copies", &tensor, &device) || !prepare(tensor, device)) return nullptr;
+  long replaced = replace_method(tensor, g_to_method, g_to);
+  replaced += replace_method(tensor, g_cuda_method, g_cuda);
+  replaced += replace_method(tensor, g_copy_method, g_copy);
+  return PyLong_FromLong(replaced);
+}
+
+PyObject* wrap_syncs(PyObject*, PyObject* tensor) {
+  if (!prepare(tensor, nullptr)) return nullptr;
+  long replaced = 0;
+  for (int i = 0; i < kSyncs; ++i) replaced += replace_method(tensor, g_sync_methods[i], g_sync_original[i]);
+  return PyLong_FromLong(replaced);
+}
+
+PyObject* g_synchronize = nullptr;
+PyObject* synchronize(PyObject*, PyObject* args) {
+  if (!armed()) return PyObject_Call(g_synchronize, args, nullptr);
+  const uint64_t begin_ns = monotonic_ns();
+  PyObject* result = PyObject_Call(g_synchronize, args, nullptr);
+  sync_done(begin_ns);
+  return result;
+}
+PyObject* wrap_synchronize(PyObject* module, PyObject* original) {
+  if (!g_synchronize) hold(g_synchronize, original);
+  return PyObject_GetAttrString(module, "synchronize");
+}
+
+// ---- wait points of libraries ----
+
+constexpr int kPoints = 2;
+PyObject* g_point_original[kPoints];
+
+template <int I>
+PyObject* wait_point(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* names) {
+  constexpr auto kPoint = I == 0 ? GpuWaitPoint::kFsdpUnshard : GpuWaitPoint::kFsdpReduceScatter;
+  gpu_wait_point(kPoint, Edge::kBegin);
+  PyObject* result = call(g_point_original[I], self, args, n, names);
+  gpu_wait_point(kPoint, Edge::kEnd);
+  return result;
+}
+PyMethodDef g_point_methods[kPoints] = {{"wait_for_unshard", as_method(wait_point<0>), kFast, nullptr},
+                                        {"finalize_backward", as_method(wait_point<1>), kFast, nullptr}};
+
+PyObject* wrap_wait_points(PyObject*, PyObject* group_type) {
+  long replaced = 0;
+  for (int i = 0; i < kPoints; ++i) replaced += replace_method(group_type, g_point_methods[i], g_point_original[i]);
+  return PyLong_FromLong(replaced);
+}
+
+PyMethodDef g_functions[] = {
+    {"wrap_copies", as_method(wrap_copies), METH_VARARGS,
+     "wrap_copies(Tensor, device) -> int: spans around to(), cuda(), copy_() from host to device."},
+    {"wrap_syncs", as_method(wrap_syncs), METH_O, "wrap_syncs(Tensor) -> int: spans around item(), cpu(), … of CUDA tensors."},
+    {"wrap_synchronize", as_method(wrap_synchronize), METH_O, "wrap_synchronize(original) -> synchronize"},
+    {"synchronize", as_method(synchronize), METH_VARARGS, "torch._C._cuda_synchronize with a span around it."},
+    {"wrap_wait_points", as_method(wrap_wait_points), METH_O,
+     "wrap_wait_points(FSDPParamGroup) -> int: device marks where compute waits for all-gathers and reduce-scatters."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+int add_copy_functions(PyObject* module) { return PyModule_AddFunctions(module, g_functions); }
+
+}  // namespace stepscope::recorder
