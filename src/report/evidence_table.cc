@@ -61,14 +61,16 @@ std::vector<EvidenceRow> step_time_rows(const Snapshot& s) {
 
 std::vector<EvidenceRow> memory_rows(const Snapshot& s) {
   std::vector<EvidenceRow> rows;
+  // Whole bytes, as they are written: rows of a summary that was read back are then the same.
+  const auto whole = [](std::optional<double> bytes) { return bytes ? std::optional<double>(std::round(*bytes)) : std::nullopt; };
   const auto add = [&](EvidenceRow row) {
     if (row.median) rows.push_back(std::move(row));
   };
-  add(row_from("peak_bytes", s.memory, [](const DeviceMemoryRank& m) { return m.peak_bytes; }));
-  add(row_from("reserved_bytes", s.memory, [](const DeviceMemoryRank& m) { return m.reserved_bytes; }));
-  add(row_from("growth_bytes", s.memory, [](const DeviceMemoryRank& m) -> std::optional<double> {
+  add(row_from("peak_bytes", s.memory, [&](const DeviceMemoryRank& m) { return whole(m.peak_bytes); }));
+  add(row_from("reserved_bytes", s.memory, [&](const DeviceMemoryRank& m) { return whole(m.reserved_bytes); }));
+  add(row_from("growth_bytes", s.memory, [&](const DeviceMemoryRank& m) -> std::optional<double> {
     if (!m.head_bytes || !m.tail_bytes) return std::nullopt;
-    return *m.tail_bytes - *m.head_bytes;
+    return *whole(m.tail_bytes) - *whole(m.head_bytes);
   }));
   return rows;
 }

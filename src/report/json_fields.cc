@@ -91,6 +91,11 @@ std::optional<double> JsonFields::number(const char* key) const {
   return value->get<double>();
 }
 
+double JsonFields::number_or_zero(const char* key) const {
+  if (value_ && value_->contains(key) && (*value_)[key].is_null()) return std::numeric_limits<double>::quiet_NaN();
+  return number(key).value_or(0);
+}
+
 std::optional<int64_t> JsonFields::whole(const char* key, int64_t least, int64_t most) const {
   const Json* value = find(key);
   if (!value) return std::nullopt;

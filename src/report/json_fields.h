@@ -20,7 +20,7 @@ class JsonFields {
 
   std::string text(const char* key) const;                       // missing, null: ""
   std::optional<double> number(const char* key) const;
-  double number_or_zero(const char* key) const { return number(key).value_or(0); }
+  double number_or_zero(const char* key) const;                  // missing: 0; null: NaN, as it was written
   std::optional<int64_t> whole(const char* key, int64_t least, int64_t most) const;
   std::optional<int> optional_int(const char* key) const;
   int int_or(const char* key, int fallback) const { return optional_int(key).value_or(fallback); }

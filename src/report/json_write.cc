@@ -66,8 +66,8 @@ OrderedJson json_finding(const Finding& f) {
   for (const Evidence& e : f.evidence) {
     OrderedJson item = {{"name", e.name}};
     if (e.rank) item["rank"] = *e.rank;
-    if (e.value) item["value"] = json_named_number(e.name, e.value);
-    if (e.others_median) item["others_median"] = json_named_number(e.name, e.others_median);
+    if (e.value && std::isfinite(*e.value)) item["value"] = json_named_number(e.name, e.value);
+    if (e.others_median && std::isfinite(*e.others_median)) item["others_median"] = json_named_number(e.name, e.others_median);
     if (!e.text.empty()) item["text"] = e.text;
     evidence.push_back(std::move(item));
   }

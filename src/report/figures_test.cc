@@ -1,0 +1,82 @@
+#include "report/figures.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+#include <string_view>
+
+#include "report/ledger_bar.h"
+
+namespace stepscope {
+namespace {
+
+TEST(Figures, NotMeasuredIsADashNeverZero) {
+  EXPECT_EQ(format_ms(std::nullopt), "–");
+  EXPECT_EQ(format_share(std::nan("")), "–");
+  EXPECT_EQ(format_bytes(std::nullopt), "–");
+  EXPECT_EQ(format_value("cpu_share", INFINITY), "–");
+}
+
+TEST(Figures, TimesReadWithThreeDigits) {
+  EXPECT_EQ(format_ms(0.042), "0.04 ms");
+  EXPECT_EQ(format_ms(51.94), "51.9 ms");
+  EXPECT_EQ(format_ms(99.96), "100 ms");
+  EXPECT_EQ(format_ms(1250), "1.25 s");
+  EXPECT_EQ(format_ms_bare(1250), "1250");
+  EXPECT_EQ(format_seconds(31.24), "31.2 s");
+  EXPECT_EQ(format_seconds(245), "4 min 05 s");
+  EXPECT_EQ(format_seconds(11520), "3 h 12 min");
+}
+
+TEST(Figures, SharesAndSkew) {
+  EXPECT_EQ(format_share(0.213), "21.3 %");
+  EXPECT_EQ(format_share(0.0001), "<0.1 %");
+  EXPECT_EQ(format_share(0.0), "0.0 %");
+  EXPECT_EQ(format_percent(0.213), "21 %");
+  EXPECT_EQ(format_percent(0.034), "3.4 %");
+  EXPECT_EQ(format_skew(346.2), "+346 %");
+  EXPECT_EQ(format_skew(-0.2), "+0 %");
+}
+
+TEST(Figures, UnitsComeFromTheName) {
+  EXPECT_EQ(format_value("rss_peak_bytes", 1610612736.0), "1.50 GiB");
+  EXPECT_EQ(format_value("stall_ms", 3.1), "3.10 ms");
+  EXPECT_EQ(format_value("wait_share", 0.5), "50.0 %");
+  EXPECT_EQ(format_value("steps", 1234567), "1,234,567");
+  EXPECT_EQ(value_label("rss_peak_bytes"), "rss peak");
+  EXPECT_EQ(value_label("samples_per_s"), "samples");
+  EXPECT_EQ(category_label("straggler_wait"), "straggler wait");
+}
+
+TEST(Figures, RanksAreJoinedIntoRuns) {
+  EXPECT_EQ(format_ranks({3}), "rank 3");
+  EXPECT_EQ(format_ranks({2, 0, 3}), "ranks 0, 2, 3");
+  EXPECT_EQ(format_ranks({0, 1, 2, 3, 7}), "ranks 0–3, 7");
+  EXPECT_EQ(format_ranks({0, 2, 4, 6, 8, 10, 12, 14}), "ranks 0, 2, 4, 6, 8, 10 and 2 more");
+}
+
+TEST(LedgerBar, CellsAddUpExactly) {
+  LedgerNs ledger{};
+  for (size_t i = 0; i < kCategoryCount; ++i) ledger[i] = static_cast<int64_t>(i * i * 7 + 1);
+  const auto slices = ledger_slices(ledger);
+  for (int columns : {1, 7, 56, 96, 211}) {
+    int sum = 0;
+    for (int cells : cells_of(slices, columns)) sum += cells;
+    EXPECT_EQ(sum, columns);
+  }
+  EXPECT_TRUE(cells_of(ledger_slices({}), 96).empty());
+}
+
+TEST(LedgerBar, EveryCategoryHasItsOwnGlyphAndColour) {
+  std::set<std::string_view> glyphs, colours;
+  for (size_t i = 0; i < kCategoryCount; ++i) {
+    glyphs.insert(look(static_cast<Category>(i)).glyph);
+    colours.insert(look(static_cast<Category>(i)).web_colour);
+  }
+  EXPECT_EQ(glyphs.size(), kCategoryCount);
+  EXPECT_EQ(colours.size(), kCategoryCount);
+}
+
+}  // namespace
+}  // namespace stepscope

@@ -1,0 +1,126 @@
+#include "report/summary_text.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <regex>
+#include <sstream>
+
+#include "example_snapshot.h"
+#include "random_snapshot.h"
+#include "report/text_layout.h"
+
+namespace stepscope {
+namespace {
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+std::string without_colour(const std::string& text) { return std::regex_replace(text, std::regex("\x1b\\[[0-9;]*m"), ""); }
+
+size_t widest(const std::string& text) {
+  size_t width = 0;
+  for (const std::string& line : lines_of(text)) width = std::max(width, display_width(line));
+  return width;
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST(SummaryText, TheVerdictComesFirst) {
+  const auto lines = lines_of(summary_text(examples::straggler()));
+  EXPECT_EQ(lines[4], "  COMPUTE STRAGGLER  crit");
+  EXPECT_EQ(lines[5], "  Rank 1 is late in backward; rank 0 waits 48.8 ms per step");
+}
+
+TEST(SummaryText, ThenWhyWhatItCostsAndWhatToDo) {
+  const std::string text = summary_text(examples::straggler());
+  const std::vector<std::string> order = {"COMPUTE STRAGGLER  crit", "  Why     backward own  rank 1  63.0 ms  others 14.2 ms", "in nearly every step · steps 0 to 239, named at step 19",
+                                          "  Costs   61 % of wall time, 11.7 s", "the mean step goes from 79.6 ms to 30.7 ms", "  Next    Look at what rank 1 does", "Where the time went",
+                                          "Step time", "Ranks", "Also found", "Sections", "Observer"};
+  size_t at = 0;
+  for (const std::string& part : order) {
+    const size_t found = text.find(part, at);
+    ASSERT_NE(found, std::string::npos) << part << "\n" << text;
+    at = found;
+  }
+}
+
+TEST(SummaryText, TheTableIsTheOnePeopleKnow) {
+  const std::string text = summary_text(examples::straggler(4));
+  EXPECT_TRUE(std::regex_search(text, std::regex("Median +Worst +Worst Rank +Skew % +Share")));
+  EXPECT_TRUE(std::regex_search(text, std::regex("backward +14\\.2 +63\\.0 +1 +\\+344 % +17\\.9 %")));
+}
+
+TEST(SummaryText, CulpritsAreMarkedInTheRankTable) {
+  const std::string text = summary_text(examples::straggler(4));
+  EXPECT_TRUE(std::regex_search(text, std::regex("\n▸ +1 +240 +79\\.4 +76\\.3 ")));
+  EXPECT_FALSE(std::regex_search(text, std::regex("\n▸ +0 ")));
+}
+
+TEST(SummaryText, BeyondSixteenRanksTheWorstAreShown) {
+  Snapshot s = examples::straggler(64);
+  s.ranks[50].caused_wait_ms = 7;
+  s.ranks[63].state = "lost";
+  s.ranks[63].last_phase = "forward";
+  const std::string text = summary_text(s);
+  EXPECT_TRUE(has(text, "16 of 64 ranks"));
+  EXPECT_TRUE(std::regex_search(text, std::regex("\n +50 +240")));
+  EXPECT_TRUE(has(text, "lost in forward"));
+  EXPECT_TRUE(std::regex_search(text, std::regex("\n▸ +1 ")));
+  EXPECT_FALSE(std::regex_search(text, std::regex("\n +40 +240")));
+}
+
+TEST(SummaryText, SaysHowTheRunEndedAndWhatWasLost) {
+  const std::string text = summary_text(examples::rank_lost());
+  EXPECT_TRUE(has(text, "crashed by SIGKILL (exit code 137)"));
+  EXPECT_TRUE(has(text, "RANK LOST  crit"));
+  EXPECT_TRUE(has(text, "812 lost · 1 torn · coverage 87 %"));
+  EXPECT_TRUE(has(text, "lost in backward"));
+  EXPECT_TRUE(has(text, "crit  COMPUTE STRAGGLER"));
+}
+
+TEST(SummaryText, AnEmptyRunSaysSo) {
+  const std::string text = summary_text(examples::empty());
+  EXPECT_TRUE(has(text, "NO DATA"));
+  EXPECT_TRUE(has(text, "No training step was seen."));
+  EXPECT_FALSE(has(text, "Where the time went"));
+}
+
+TEST(SummaryText, FilesAreNamedWhenKnown) {
+  EXPECT_FALSE(has(summary_text(examples::straggler()), "  Files"));
+  const std::string text = summary_text(examples::straggler(), {.folder = "logs/demo", .files = {"final_summary.json"}});
+  EXPECT_TRUE(has(text, "  Files   logs/demo"));
+}
+
+TEST(SummaryText, ColourOnlyWhenAskedAndItChangesNoText) {
+  const std::string plain = summary_text(examples::gpu_job());
+  EXPECT_EQ(plain.find('\x1b'), std::string::npos);
+  const std::string coloured = summary_text(examples::gpu_job(), {.color = true});
+  EXPECT_NE(coloured.find('\x1b'), std::string::npos);
+  EXPECT_EQ(without_colour(coloured), plain);
+}
+
+TEST(SummaryText, ExamplesFitInto100AndInto80Columns) {
+  for (const Snapshot& s : {examples::straggler(), examples::balanced(), examples::rank_lost(), examples::gpu_job(), examples::empty()}) {
+    EXPECT_LE(widest(summary_text(s)), 100u);
+    EXPECT_LE(widest(summary_text(s, {.columns = 80})), 80u);
+  }
+}
+
+RC_GTEST_PROP(SummaryText, NeverWiderThanAsked, (uint64_t seed)) {
+  const Snapshot s = examples::RandomSnapshot(seed).make();
+  const int columns = *rc::gen::inRange(60, 140);
+  const std::string text = summary_text(s, {.columns = columns, .folder = "f", .files = {"x"}});
+  for (const std::string& line : lines_of(text)) {
+    if (display_width(line) > static_cast<size_t>(columns)) RC_FAIL(line);
+    RC_ASSERT(printable(line) == line);
+    RC_ASSERT(line.empty() || line.back() != ' ');
+  }
+}
+
+}  // namespace
+}  // namespace stepscope
