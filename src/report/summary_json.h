@@ -2,7 +2,7 @@
 //
 // Units are in the names; `share` is 0..1; what was not measured is null, and so are NaN and infinities. Times carry
 // nanoseconds (six decimals of a millisecond): round(x_ms * 1e6) of the categories of a rank add up to its wall_ms
-// exactly. Cost: about 1 kB and 10 us per rank. Strings are made valid UTF-8.
+// exactly (up to 46 days, where a double ends). Cost: about 1 kB and 10 us per rank. Strings are made valid UTF-8.
 #pragma once
 
 #include <string>

@@ -52,7 +52,7 @@ class RandomSnapshot {
  private:
   bool chance() { return random_() % 3 != 0; }
   int small() { return static_cast<int>(random_() % 24); }
-  int64_t duration() { return random_() % 4 == 0 ? 0 : static_cast<int64_t>(random_() >> (12 + random_() % 40)); }
+  int64_t duration() { return random_() % 4 == 0 ? 0 : static_cast<int64_t>(random_() >> (17 + random_() % 35)); }  // a day and a half at most
   double number() {
     switch (random_() % 12) {
       case 0: return 0;
