@@ -1,0 +1,90 @@
+#include "diagnose/growth_judge.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace stepscope::host {
+namespace {
+
+struct Track {
+  std::vector<double> x, seconds, y;  // x: steps or seconds
+  bool by_steps = false;
+};
+
+Track track_of(const RankProcess& rank, const SampledSeries& series, const Window& window) {
+  Track t;
+  t.by_steps = !rank.steps.empty();
+  int64_t origin = 0;
+  for (const SamplePoint& p : series.points) {
+    if (!window.holds(p.time_ns)) continue;
+    if (t.y.empty()) origin = p.time_ns;
+    t.seconds.push_back(static_cast<double>(p.time_ns - origin) * 1e-9);
+    t.x.push_back(t.by_steps ? steps_at(rank, p.time_ns) : t.seconds.back());
+    t.y.push_back(p.value);
+  }
+  return t;
+}
+
+std::span<const double> tail(const std::vector<double>& v, size_t from) { return std::span(v).subspan(std::min(from, v.size())); }
+
+size_t first_at(const Track& t, double x) {
+  return static_cast<size_t>(std::lower_bound(t.x.begin(), t.x.end(), x) - t.x.begin());
+}
+
+// A sawtooth climbs too, but only to where it has been: the newer part must lead to new heights.
+bool new_high(const Track& t, size_t begin, size_t from, const Growth& g, double share) {
+  if (from == begin) return true;
+  const double before = *std::max_element(t.y.begin() + static_cast<long>(begin), t.y.begin() + static_cast<long>(from));
+  return t.y.back() - before >= share * g.growth;
+}
+
+int64_t trace_back(const Track& t, size_t from, const Growth& g) {
+  if (!t.by_steps) return -1;
+  const double tolerance = std::max(0.1, 3 * g.residual) * g.growth;
+  size_t i = from;
+  while (i > 0 && std::abs(t.y[i - 1] - (g.intercept + g.slope * t.x[i - 1])) <= tolerance) --i;
+  return std::max<int64_t>(0, i == 0 ? 0 : static_cast<int64_t>(t.x[i]));
+}
+
+}  // namespace
+
+Verdict judge_series(const RankProcess& rank, const SampledSeries& series, const Window& window, const HostThresholds& limits) {
+  Verdict out;
+  if (window.empty()) return out;
+  const Track t = track_of(rank, series, window);
+  if (t.y.empty()) return out;
+  const double warmup = t.by_steps ? limits.creep_warmup_steps : t.x.front() + limits.creep_warmup_s;
+  const double least = t.by_steps ? limits.creep_min_steps : limits.creep_min_s;
+  const size_t begin = first_at(t, warmup);
+  if (begin >= t.y.size()) return out;
+  GrowthRule rule;
+  rule.min_points = static_cast<int>(limits.creep_min_samples);
+  rule.min_growth = limits.creep_min_bytes;
+  rule.max_residual = limits.creep_linearity;
+  rule.min_stairs = static_cast<int>(limits.stair_min_count);
+  rule.stair_flat_share = limits.stair_flat_share;
+  const double span = t.x.back() - t.x[begin];
+  for (const double part : {0.0, 0.5, 0.75}) {
+    const size_t from = first_at(t, t.x[begin] + part * span);
+    if (t.x.back() - t.x[from] < least) break;
+    const Growth g = classify_growth(tail(t.x, from), tail(t.y, from), rule);
+    if (part == 0.0) out.shape = g.shape;
+    if (g.shape != GrowthShape::kLinear && g.shape != GrowthShape::kStaircase) continue;
+    if (!new_high(t, begin, from, g, limits.creep_new_high_share)) continue;
+    out.shape = g.shape;
+    out.growth_bytes = g.growth;
+    out.bytes_per_s = theil_sen_slope(tail(t.seconds, from), tail(t.y, from));
+    const double seconds = t.seconds.back() - t.seconds[from];
+    if (g.shape == GrowthShape::kStaircase && seconds > 0) out.bytes_per_s = g.growth / seconds;
+    if (t.by_steps) out.bytes_per_step = g.shape == GrowthShape::kLinear ? g.slope : g.growth / g.span;
+    out.stairs = g.stairs;
+    out.stair_bytes = g.stair_height;
+    out.first_step = trace_back(t, from, g);
+    return out;
+  }
+  if (out.shape == GrowthShape::kLinear || out.shape == GrowthShape::kStaircase) out.shape = GrowthShape::kIrregular;
+  return out;
+}
+
+}  // namespace stepscope::host

@@ -1,0 +1,128 @@
+#include "diagnose/host_view.h"
+
+#include <algorithm>
+#include <limits>
+
+#define FMT_HEADER_ONLY
+#include <fmt/core.h>
+
+namespace stepscope::host {
+namespace {
+
+constexpr Window kEverything{std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()};
+
+}  // namespace
+
+Window steady_window(const RankProcess& rank) {
+  const auto& p = rank.steps.points;
+  if (p.empty()) return kEverything;
+  Window w;
+  bool begun = false;
+  for (size_t i = 0; i < p.size(); ++i) {
+    if (p[i].value < 1) continue;
+    if (!begun) w.begin_ns = w.end_ns = p[i].time_ns;
+    begun = true;
+    if (i > 0 && p[i].value > p[i - 1].value) w.end_ns = p[i].time_ns;
+  }
+  return w;
+}
+
+Window steady_window(const HostFacts& facts) {
+  if (facts.ranks.empty()) return kEverything;
+  Window hull;
+  for (const RankProcess& r : facts.ranks) {
+    const Window w = steady_window(r);
+    if (w.empty()) continue;
+    hull = hull.empty() ? w : Window{std::min(hull.begin_ns, w.begin_ns), std::max(hull.end_ns, w.end_ns)};
+  }
+  return hull;
+}
+
+std::vector<double> values_in(const SampledSeries& series, const Window& window) {
+  std::vector<double> out;
+  for (const SamplePoint& p : series.points) {
+    if (window.holds(p.time_ns)) out.push_back(p.value);
+  }
+  return out;
+}
+
+double share_at_least(const std::vector<double>& values, double limit) {
+  if (values.empty()) return 0;
+  const auto n = std::count_if(values.begin(), values.end(), [&](double v) { return v >= limit; });
+  return static_cast<double>(n) / static_cast<double>(values.size());
+}
+
+double steps_at(const RankProcess& rank, int64_t time_ns) {
+  const auto& p = rank.steps.points;
+  if (p.empty()) return -1;
+  const auto it = std::lower_bound(p.begin(), p.end(), time_ns, [](const SamplePoint& s, int64_t t) { return s.time_ns < t; });
+  if (it == p.begin()) return it->value;
+  if (it == p.end()) return p.back().value;
+  const auto before = it - 1;
+  const double w = static_cast<double>(time_ns - before->time_ns) / static_cast<double>(it->time_ns - before->time_ns);
+  return before->value + w * (it->value - before->value);
+}
+
+int64_t newest_step(const RankProcess& rank) {
+  return rank.steps.empty() || rank.steps.last < 1 ? -1 : static_cast<int64_t>(rank.steps.last) - 1;
+}
+
+int64_t newest_step(const HostFacts& facts) {
+  int64_t newest = -1;
+  for (const RankProcess& r : facts.ranks) newest = std::max(newest, newest_step(r));
+  return newest;
+}
+
+Severity by_cost(double cost_share, const HostThresholds& limits) {
+  if (cost_share >= limits.cost_crit_share) return Severity::kCrit;
+  return cost_share >= limits.cost_warn_share ? Severity::kWarn : Severity::kInfo;
+}
+
+Finding begin(const char* kind, const char* section, const HostFacts& facts) {
+  Finding f;
+  f.kind = kind;
+  f.section = section;
+  f.detected_step = f.last_step = newest_step(facts);
+  f.first_step = f.detected_step >= 0 ? 0 : -1;
+  f.coverage = 1;
+  f.confidence = 0.9;
+  return f;
+}
+
+double seconds_of(const Window& window) { return window.empty() ? 0 : static_cast<double>(window.end_ns - window.begin_ns) * 1e-9; }
+
+Evidence fact(std::string name, double value, std::optional<int> rank, std::optional<double> others) {
+  return {std::move(name), rank, value, others, ""};
+}
+
+Evidence words(std::string name, std::string text, std::optional<int> rank) {
+  return {std::move(name), rank, std::nullopt, std::nullopt, std::move(text)};
+}
+
+std::string bytes_text(double bytes) {
+  if (bytes >= 1e12) return fmt::format("{:.1f} TB", bytes * 1e-12);
+  if (bytes >= 1e9) return fmt::format("{:.1f} GB", bytes * 1e-9);
+  if (bytes >= 1e8) return fmt::format("{:.0f} MB", bytes * 1e-6);
+  if (bytes >= 1e5) return fmt::format("{:.2g} MB", bytes * 1e-6);
+  return fmt::format("{:.0f} kB", bytes * 1e-3);
+}
+
+std::string ranks_text(const std::vector<int>& ranks) {
+  if (ranks.empty()) return "the ranks";
+  std::string out = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    if (i == 8 && ranks.size() > 10) return out + fmt::format(" and {} more", ranks.size() - i);
+    if (i > 0) out += i + 1 == ranks.size() ? " and " : ", ";
+    out += std::to_string(ranks[i]);
+  }
+  return out;
+}
+
+std::string duration_text(double seconds) {
+  if (seconds < 120) return fmt::format("{:.0f} s", seconds);
+  if (seconds < 7200) return fmt::format("{:.0f} min", seconds / 60);
+  if (seconds < 172800) return fmt::format("{:.0f} h", seconds / 3600);
+  return fmt::format("{:.0f} days", seconds / 86400);
+}
+
+}  // namespace stepscope::host

@@ -1,0 +1,53 @@
+// What the host rules share: the part of a series that a verdict may rest on, steps at a time, beginnings of findings.
+// Internal to the rules_host_*.cc files.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "align/host_facts.h"
+#include "diagnose/finding.h"
+#include "diagnose/host_thresholds.h"
+
+namespace stepscope::host {
+
+// Between the first completed step and the newest one: start-up (imports) and teardown are no evidence about training.
+struct Window {
+  int64_t begin_ns = 0, end_ns = 0;
+  bool empty() const { return end_ns <= begin_ns; }
+  bool holds(int64_t t) const { return t >= begin_ns && t <= end_ns; }
+};
+// Without any knowledge of steps: everything.
+Window steady_window(const RankProcess& rank);
+// The hull of the ranks' windows; everything where there are no ranks.
+Window steady_window(const HostFacts& facts);
+
+std::vector<double> values_in(const SampledSeries& series, const Window& window);
+double share_at_least(const std::vector<double>& values, double limit);  // 0 when empty
+
+// Completed steps of a rank at a time, interpolated; -1 when steps are not known.
+double steps_at(const RankProcess& rank, int64_t time_ns);
+// The newest step of any rank, -1 = unknown.
+int64_t newest_step(const HostFacts& facts);
+int64_t newest_step(const RankProcess& rank);
+
+Severity by_cost(double cost_share, const HostThresholds& limits);
+Finding begin(const char* kind, const char* section, const HostFacts& facts);
+double seconds_of(const Window& window);
+Evidence fact(std::string name, double value, std::optional<int> rank = std::nullopt,
+              std::optional<double> others = std::nullopt);
+Evidence words(std::string name, std::string text, std::optional<int> rank = std::nullopt);
+
+std::string bytes_text(double bytes);   // "1.5 GB", powers of ten
+std::string ranks_text(const std::vector<int>& ranks);  // "rank 1", "ranks 0, 2 and 3"
+std::string duration_text(double seconds);
+
+// The families, one file each.
+void judge_cpu(const HostFacts&, const HostThresholds&, std::vector<Finding>&);
+void judge_memory(const HostFacts&, const HostThresholds&, std::vector<Finding>&);
+void judge_growth(const HostFacts&, const HostThresholds&, std::vector<Finding>&);
+void judge_workers(const HostFacts&, const HostThresholds&, std::vector<Finding>&);
+void judge_devices(const HostFacts&, const HostThresholds&, std::vector<Finding>&);
+
+}  // namespace stepscope::host

@@ -1,0 +1,241 @@
+// HIGH_CPU: the cores of the host are used up. CPU_CONTENTION: the main thread of a rank is ready to run and has no
+// core (a neighbour, an affinity that is too narrow, a cgroup quota). The time that a rank waits for a core is measured
+// by the kernel (run-queue delay), so it is also the cost; what a healthy rank on a full machine waits is taken off.
+#include <algorithm>
+#include <map>
+
+#define FMT_HEADER_ONLY
+#include <fmt/core.h>
+
+#include "analyze/robust.h"
+#include "diagnose/host_view.h"
+
+namespace stepscope::host {
+namespace {
+
+struct Delay {
+  const RankProcess* rank = nullptr;
+  Window window;
+  double share = 0;            // median over time
+};
+
+std::vector<Delay> delays_of(const HostFacts& facts, const HostThresholds& limits) {
+  std::vector<Delay> out;
+  for (const RankProcess& r : facts.ranks) {
+    const Window w = steady_window(r);
+    std::vector<double> v = values_in(r.run_delay_share, w);
+    if (w.empty() || static_cast<double>(v.size()) < limits.min_samples) continue;
+    out.push_back({&r, w, median(std::move(v))});
+  }
+  return out;
+}
+
+double median_delay(const std::vector<Delay>& delays, const RankProcess* without = nullptr) {
+  std::vector<double> v;
+  for (const Delay& d : delays) {
+    if (d.rank != without) v.push_back(d.share);
+  }
+  return v.empty() ? 0 : median(std::move(v));
+}
+
+// Share of the sampled moments in which this rank waited longer for a core than the median of the others.
+double lead_share(const Delay& d, const std::vector<Delay>& delays, double margin) {
+  std::map<int64_t, std::vector<double>> others;
+  for (const Delay& o : delays) {
+    if (o.rank == d.rank) continue;
+    for (const SamplePoint& p : o.rank->run_delay_share.points) others[p.time_ns].push_back(p.value);
+  }
+  int paired = 0, ahead = 0;
+  for (const SamplePoint& p : d.rank->run_delay_share.points) {
+    if (!d.window.holds(p.time_ns)) continue;
+    const auto at = others.find(p.time_ns);
+    if (at == others.end()) continue;
+    ++paired;
+    ahead += p.value > median(at->second) + margin;
+  }
+  return paired ? static_cast<double>(ahead) / paired : 1;
+}
+
+int64_t first_step_above(const RankProcess& r, const SampledSeries& series, double limit) {
+  const Window w = steady_window(r);
+  for (const SamplePoint& p : series.points) {
+    if (!w.holds(p.time_ns) || p.value < limit) continue;
+    // The value covers the time since the sample before; if it is the first one, the fault is as old as the steps.
+    const double step = steps_at(r, p.time_ns);
+    if (step < 0) return -1;
+    return p.time_ns <= w.begin_ns + 3'000'000'000 ? 0 : static_cast<int64_t>(step);
+  }
+  return -1;
+}
+
+bool saturated(const HostFacts& facts, const HostThresholds& limits) {
+  const std::vector<double> v = values_in(facts.host.cpu_share, steady_window(facts));
+  return static_cast<double>(v.size()) >= limits.min_samples &&
+         share_at_least(v, limits.cpu_saturated_share) >= limits.sustained_share;
+}
+
+void high_cpu(const HostFacts& facts, const HostThresholds& limits, const std::vector<Delay>& delays,
+              std::vector<Finding>& out) {
+  const Window window = steady_window(facts);
+  Finding f = begin("HIGH_CPU", "system", facts);
+  f.job_scope = true;
+  const double busy = median(values_in(facts.host.cpu_share, window));
+  const double delay = median_delay(delays);
+  f.cost_share = std::max(0.0, delay - limits.run_delay_normal_share);
+  f.cost_seconds = f.cost_share * seconds_of(window);
+  f.severity = by_cost(f.cost_share, limits);
+  f.coverage = facts.ranks.empty() ? 0 : static_cast<double>(delays.size()) / static_cast<double>(facts.ranks.size());
+  f.title = delays.empty() ? fmt::format("The {} cores of the host are {:.0f} % busy", facts.cores, 100 * busy)
+                           : fmt::format("The {} cores of the host are {:.0f} % busy; ranks wait {:.0f} % of the time for a core",
+                                         facts.cores, 100 * busy, 100 * delay);
+  f.action = "Run fewer processes or threads on this host (loader workers, OMP_NUM_THREADS), or use one with more cores";
+  f.evidence = {fact("cpu_share", busy), fact("cores", facts.cores)};
+  if (!delays.empty()) f.evidence.push_back(fact("run_delay_share", delay));
+  if (const auto load = facts.host.load1.last_or_null()) f.evidence.push_back(fact("load1", *load));
+  if (const auto psi = facts.host.cpu_pressure_share.mean_or_null()) f.evidence.push_back(fact("cpu_pressure_share", *psi));
+  out.push_back(std::move(f));
+}
+
+void one_rank(const Delay& d, double others, const HostFacts& facts, const HostThresholds& limits, std::vector<Finding>& out) {
+  const RankProcess& r = *d.rank;
+  Finding f = begin("CPU_CONTENTION", "process", facts);
+  f.ranks = {r.rank};
+  f.pattern = "chronic";
+  const double base = std::max(others, limits.run_delay_normal_share);
+  f.cost_share = d.share - base;
+  f.cost_seconds = f.cost_share * seconds_of(d.window);
+  f.severity = by_cost(f.cost_share, limits);
+  f.first_step = first_step_above(r, r.run_delay_share, base + limits.run_delay_excess_share);
+  f.title = fmt::format("Rank {} waits {:.0f} % of the time for a core (the others {:.0f} %)", r.rank, 100 * d.share, 100 * others);
+  if (facts.ranks.size() == 1) f.title = fmt::format("Rank {} waits {:.0f} % of the time for a core", r.rank, 100 * d.share);
+  f.action = r.affinity_cores && *r.affinity_cores <= 2
+                 ? fmt::format("It may use {} core(s) only: widen its affinity or move its neighbours to other cores", *r.affinity_cores)
+                 : "Find the neighbour that runs on its cores, and give the rank cores of its own";
+  f.evidence.push_back(fact("run_delay_share", d.share, r.rank, others));
+  const auto switches = values_in(r.involuntary_switches_per_s, d.window);
+  if (!switches.empty()) f.evidence.push_back(fact("involuntary_switches_per_s", median(switches), r.rank));
+  if (r.affinity_cores) f.evidence.push_back(fact("affinity_cores", *r.affinity_cores, r.rank));
+  const auto own = values_in(r.cpu_cores, d.window), below = values_in(r.worker_cpu_cores, d.window);
+  if (!own.empty()) f.evidence.push_back(fact("cpu_cores", median(own), r.rank));
+  if (!below.empty()) f.evidence.push_back(fact("child_processes_cpu_cores", median(below), r.rank));
+  out.push_back(std::move(f));
+}
+
+bool contended(const Delay& d, const std::vector<Delay>& delays, double others, bool full, const HostThresholds& limits) {
+  const double excess = d.share - std::max(others, limits.run_delay_normal_share);
+  if (excess < (full ? limits.run_delay_saturated_excess_share : limits.run_delay_excess_share)) return false;
+  if (d.share < limits.run_delay_over_others * others) return false;
+  return lead_share(d, delays, limits.run_delay_normal_share) >= limits.run_delay_lead_share;
+}
+
+// Every rank waits although the machine has free cores: they share too few of them.
+void all_ranks(const HostFacts& facts, const HostThresholds& limits, const std::vector<Delay>& delays, std::vector<Finding>& out) {
+  const double delay = median_delay(delays);
+  Finding f = begin("CPU_CONTENTION", "process", facts);
+  f.job_scope = true;
+  f.pattern = "chronic";
+  f.cause = "too_few_cores";
+  f.cost_share = delay - limits.run_delay_normal_share;
+  f.cost_seconds = f.cost_share * seconds_of(steady_window(facts));
+  f.severity = by_cost(f.cost_share, limits);
+  f.coverage = static_cast<double>(delays.size()) / static_cast<double>(facts.ranks.size());
+  f.title = fmt::format("Ranks wait {:.0f} % of the time for a core while the host has free ones", 100 * delay);
+  f.action = "Check the affinity of the ranks (taskset, numactl, cpuset, OMP settings): they share too few cores";
+  f.evidence.push_back(fact("run_delay_share", delay));
+  const auto busy = values_in(facts.host.cpu_share, steady_window(facts));
+  if (!busy.empty()) f.evidence.push_back(fact("cpu_share", median(busy)));
+  for (const Delay& d : delays) {
+    if (d.rank->affinity_cores) f.evidence.push_back(fact("affinity_cores", *d.rank->affinity_cores, d.rank->rank));
+    if (f.evidence.size() >= 10) break;
+  }
+  out.push_back(std::move(f));
+}
+
+// Returns the ranks that a quota holds back.
+std::vector<int> throttled(const HostFacts& facts, const HostThresholds& limits, const std::vector<Delay>& delays,
+                           std::vector<Finding>& out) {
+  std::vector<int> held;
+  for (size_t c = 0; c < facts.cgroups.size(); ++c) {
+    const CgroupFacts& g = facts.cgroups[c];
+    const Window window = steady_window(facts);
+    const std::vector<double> v = values_in(g.throttled_period_share, window);
+    if (static_cast<double>(v.size()) < limits.min_samples) continue;
+    const double share = median(v);
+    if (share < limits.throttled_period_share) continue;
+    Finding f = begin("CPU_CONTENTION", "process", facts);
+    std::vector<Delay> inside;
+    for (const RankProcess& r : facts.ranks) {
+      if (r.cgroup == static_cast<int>(c)) f.ranks.push_back(r.rank);
+    }
+    for (const Delay& d : delays) {
+      if (d.rank->cgroup == static_cast<int>(c)) inside.push_back(d);
+    }
+    if (f.ranks.empty()) continue;
+    held.insert(held.end(), f.ranks.begin(), f.ranks.end());
+    const auto lost_ms = values_in(g.throttled_ms_per_s, window);
+    // Without run-queue delays: the throttled time is a sum over cores.
+    f.cost_share = !inside.empty() ? std::max(0.0, median_delay(inside) - limits.run_delay_normal_share)
+                   : lost_ms.empty() ? 0 : std::min(1.0, median(lost_ms) * 1e-3 / std::max(1, facts.cores));
+    f.cost_seconds = f.cost_share * seconds_of(window);
+    f.severity = by_cost(f.cost_share, limits);
+    f.cause = "cgroup_quota";
+    f.pattern = "chronic";
+    const std::string limit = g.cpu_limit_cores ? fmt::format(" of {:.2g} cores", *g.cpu_limit_cores) : "";
+    f.title = fmt::format("The CPU quota{} stops {} in {:.0f} % of the scheduler periods", limit, ranks_text(f.ranks), 100 * share);
+    f.action = "Raise the CPU limit of the container or job, or run fewer loader workers and threads inside it";
+    f.evidence.push_back(fact("throttled_period_share", share));
+    if (!lost_ms.empty()) f.evidence.push_back(fact("throttled_ms_per_s", median(lost_ms)));
+    if (g.cpu_limit_cores) f.evidence.push_back(fact("cpu_limit_cores", *g.cpu_limit_cores));
+    if (!inside.empty()) f.evidence.push_back(fact("run_delay_share", median_delay(inside)));
+    if (f.ranks.size() == facts.ranks.size() && facts.ranks.size() > 1) {
+      f.job_scope = true;
+      f.ranks.clear();
+    }
+    out.push_back(std::move(f));
+  }
+  return held;
+}
+
+// Loader workers without cores: only a hint (info); whether input is short is for the step rules to say.
+void starved_workers(const HostFacts& facts, const HostThresholds& limits, std::vector<Finding>& out) {
+  std::vector<int> ranks;
+  std::vector<double> shares;
+  for (const RankProcess& r : facts.ranks) {
+    const std::vector<double> v = values_in(r.worker_run_delay_share, steady_window(r));
+    if (static_cast<double>(v.size()) < limits.min_samples || median(v) < limits.worker_run_delay_share) continue;
+    ranks.push_back(r.rank);
+    shares.push_back(median(v));
+  }
+  if (ranks.empty()) return;
+  Finding f = begin("CPU_CONTENTION", "process", facts);
+  f.ranks = ranks;
+  f.phase = "input_wait";
+  f.cause = "workers_without_cores";
+  f.title = fmt::format("Loader workers of {} wait {:.0f} % of the time for a core", ranks_text(ranks), 100 * median(shares));
+  f.action = "Give the loader workers cores of their own, or use fewer of them";
+  for (size_t i = 0; i < ranks.size() && i < 8; ++i) f.evidence.push_back(fact("worker_run_delay_share", shares[i], ranks[i]));
+  out.push_back(std::move(f));
+}
+
+}  // namespace
+
+void judge_cpu(const HostFacts& facts, const HostThresholds& limits, std::vector<Finding>& out) {
+  const std::vector<Delay> delays = delays_of(facts, limits);
+  const bool full = saturated(facts, limits);
+  if (full) high_cpu(facts, limits, delays, out);
+  const std::vector<int> held = throttled(facts, limits, delays, out);
+  bool any = !held.empty();
+  for (const Delay& d : delays) {
+    if (std::find(held.begin(), held.end(), d.rank->rank) != held.end()) continue;  // named already, with its cause
+    const double others = median_delay(delays, d.rank);
+    if (!contended(d, delays, others, full, limits)) continue;
+    one_rank(d, others, facts, limits, out);
+    any = true;
+  }
+  const double least = limits.run_delay_normal_share + limits.run_delay_excess_share;
+  const bool all = delays.size() > 1 && std::all_of(delays.begin(), delays.end(), [&](const Delay& d) { return d.share >= least; });
+  if (all && !any && !full) all_ranks(facts, limits, delays, out);
+  starved_workers(facts, limits, out);
+}
+
+}  // namespace stepscope::host

@@ -1,0 +1,102 @@
+// HOST_MEMORY_PRESSURE: the host or the ranks' cgroup is nearly out of memory that cannot be dropped, or swaps. Page
+// cache is no pressure: the kernel gives it back (MemAvailable, usage less inactive files).
+#include <algorithm>
+
+#define FMT_HEADER_ONLY
+#include <fmt/core.h>
+
+#include "analyze/robust.h"
+#include "diagnose/host_view.h"
+
+namespace stepscope::host {
+namespace {
+
+struct Level {
+  double used_share = 0, newest_share = 0;  // peak and newest
+  double limit_bytes = 0;
+  std::string where;
+};
+
+// The fuller of the host and the cgroups of the ranks.
+std::optional<Level> fullest(const HostFacts& facts, const HostThresholds& limits) {
+  std::optional<Level> worst;
+  const auto consider = [&](double used_peak, double used_now, double limit, std::string where) {
+    if (limit <= 0) return;
+    const Level level{used_peak / limit, used_now / limit, limit, std::move(where)};
+    if (!worst || level.used_share > worst->used_share) worst = level;
+  };
+  const SampledSeries& available = facts.host.memory_available_bytes;
+  if (facts.memory_total_bytes && static_cast<double>(available.count) >= limits.min_samples) {
+    const double total = *facts.memory_total_bytes;
+    consider(total - available.min, total - available.last, total, "the host");
+  }
+  for (const CgroupFacts& g : facts.cgroups) {
+    if (!g.memory_limit_bytes || static_cast<double>(g.memory_used_bytes.count) < limits.min_samples) continue;
+    consider(g.memory_used_bytes.max, g.memory_used_bytes.last, *g.memory_limit_bytes, "the ranks' cgroup");
+  }
+  return worst;
+}
+
+double sustained_rate(const SampledSeries& series, const HostThresholds& limits) {
+  std::vector<double> v;
+  for (const SamplePoint& p : series.points) v.push_back(p.value);
+  if (static_cast<double>(v.size()) < limits.min_samples) return 0;
+  return share_at_least(v, limits.swap_bytes_per_s) >= limits.sustained_share ? median(v) : 0;
+}
+
+uint64_t killed(const HostFacts& facts) {
+  uint64_t n = 0;
+  for (const CgroupFacts& g : facts.cgroups) n += g.oom_kills.delta();
+  return n;
+}
+
+}  // namespace
+
+void judge_memory(const HostFacts& facts, const HostThresholds& limits, std::vector<Finding>& out) {
+  const auto level = fullest(facts, limits);
+  const double swap_in = sustained_rate(facts.host.swap_in_bytes_per_s, limits);
+  const double swap_out = sustained_rate(facts.host.swap_out_bytes_per_s, limits);
+  const double stalled = facts.host.memory_full_pressure_share.mean_or_null().value_or(0);
+  const uint64_t kills = killed(facts);
+  const bool near = level && level->used_share >= limits.memory_near_limit_share;
+  const bool swaps = swap_in > 0 || swap_out > 0;
+  if (!near && !swaps && kills == 0 && stalled < limits.memory_stall_share) return;
+
+  Finding f = begin("HOST_MEMORY_PRESSURE", "system", facts);
+  f.job_scope = true;
+  f.cost_share = stalled;  // every task stood still for memory
+  f.cost_seconds = stalled * static_cast<double>(facts.last_ns - facts.first_ns) * 1e-9;
+  f.severity = by_cost(stalled, limits);
+  if (kills > 0 || (near && level->used_share >= limits.memory_at_limit_share)) f.severity = Severity::kCrit;
+  if (kills > 0) {
+    f.cause = "oom_kill";
+    f.title = fmt::format("The kernel killed {} process(es) in the ranks' cgroup for lack of memory", kills);
+  } else if (near) {
+    f.cause = "near_limit";
+    f.title = fmt::format("{:.0f} % of the {} of memory of {} were in use (page cache not counted)", 100 * level->used_share,
+                          bytes_text(level->limit_bytes), level->where);
+  } else if (swaps) {
+    f.cause = "swap";
+    f.title = fmt::format("The host swaps: {}/s in, {}/s out", bytes_text(swap_in), bytes_text(swap_out));
+  } else {
+    f.cause = "reclaim";
+    f.title = fmt::format("Tasks stand still for memory {:.0f} % of the time", 100 * stalled);
+  }
+  f.action = "Lower the memory per rank (batch size, loader workers, prefetch, offloading), or raise the limit";
+  if (level) {
+    f.evidence.push_back(fact("memory_used_peak_share", level->used_share));
+    f.evidence.push_back(fact("memory_used_share", level->newest_share));
+    f.evidence.push_back(fact("memory_limit_bytes", level->limit_bytes));
+  }
+  if (swaps) {
+    f.evidence.push_back(fact("swap_in_bytes_per_s", swap_in));
+    f.evidence.push_back(fact("swap_out_bytes_per_s", swap_out));
+  }
+  if (const auto psi = facts.host.memory_full_pressure_share.mean_or_null()) {
+    f.evidence.push_back(fact("memory_full_pressure_share", *psi));
+  }
+  if (kills > 0) f.evidence.push_back(fact("oom_kills", static_cast<double>(kills)));
+  out.push_back(std::move(f));
+}
+
+}  // namespace stepscope::host

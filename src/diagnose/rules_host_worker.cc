@@ -1,0 +1,81 @@
+// WORKER_MEMORY_GROWTH. Cause copy_on_write: forked loader workers un-share pages of their parent (reference counts are
+// written into them): private memory grows while RSS stays, and the shared part shrinks by as much. Cause leak: the
+// memory that the present set of workers holds grows along a verified line.
+#include <algorithm>
+
+#define FMT_HEADER_ONLY
+#include <fmt/core.h>
+
+#include "analyze/growth.h"
+#include "diagnose/growth_judge.h"
+#include "diagnose/host_view.h"
+
+namespace stepscope::host {
+namespace {
+
+bool unshares(const WorkerGrowth& g, const HostThresholds& limits) {
+  const double uss = g.uss_last_bytes - g.uss_first_bytes;
+  if (g.workers == 0 || uss < limits.worker_growth_bytes) return false;
+  const double rss = std::max(0.0, g.rss_last_bytes - g.rss_first_bytes);
+  const double unshared = g.shared_anon_first_bytes - g.shared_anon_last_bytes;
+  return uss - rss >= limits.worker_unshared_share * uss && unshared >= limits.worker_unshared_share * uss;
+}
+
+void copy_on_write(const RankProcess& r, const HostFacts& facts, std::vector<Finding>& out) {
+  const WorkerGrowth& g = r.worker_growth;
+  const double grown = g.uss_last_bytes - g.uss_first_bytes;
+  Finding f = begin("WORKER_MEMORY_GROWTH", "process", facts);
+  f.ranks = {r.rank};
+  f.phase = "input_wait";
+  f.cause = "copy_on_write";
+  f.severity = Severity::kWarn;
+  f.title = fmt::format("Loader workers of rank {} copied {} of their parent's memory in {}; {} more may follow", r.rank,
+                        bytes_text(grown), duration_text(g.seconds), bytes_text(g.shared_anon_last_bytes));
+  f.action = "Keep the data set's samples in numpy or Arrow arrays instead of lists of Python objects, or share them by mmap";
+  f.evidence = {fact("worker_uss_growth_bytes", grown, r.rank), fact("workers", g.workers, r.rank),
+                fact("worker_rss_growth_bytes", g.rss_last_bytes - g.rss_first_bytes, r.rank),
+                fact("worker_shared_bytes", g.shared_anon_last_bytes, r.rank)};
+  if (const auto left = facts.host.memory_available_bytes.last_or_null()) {
+    f.evidence.push_back(fact("memory_available_bytes", *left));
+    // All that is still shared may be copied once per worker.
+    if (g.shared_anon_last_bytes > *left) f.severity = Severity::kCrit;
+  }
+  out.push_back(std::move(f));
+}
+
+void leak(const RankProcess& r, const HostFacts& facts, const HostThresholds& limits, std::vector<Finding>& out) {
+  Window w = steady_window(r);
+  if (w.empty() || r.worker_held_bytes.empty()) return;
+  w.begin_ns = std::max(w.begin_ns, r.workers_since_ns);
+  const Verdict v = judge_series(r, r.worker_held_bytes, w, limits);
+  if (v.shape != GrowthShape::kLinear) return;
+  Finding f = begin("WORKER_MEMORY_GROWTH", "process", facts);
+  f.ranks = {r.rank};
+  f.phase = "input_wait";
+  f.cause = "leak";
+  f.pattern = "drifting";
+  f.severity = Severity::kWarn;
+  f.first_step = v.first_step;
+  f.title = fmt::format("Processes below rank {} (loader workers) hold {} more, {}/s", r.rank, bytes_text(v.growth_bytes),
+                        bytes_text(v.bytes_per_s));
+  f.action = "Look for what the data set keeps per sample: open files, decoded images, caches without a bound";
+  f.evidence = {fact("worker_held_growth_bytes", v.growth_bytes, r.rank), fact("bytes_per_s", v.bytes_per_s, r.rank)};
+  if (v.bytes_per_step) f.evidence.push_back(fact("bytes_per_step", *v.bytes_per_step, r.rank));
+  const auto left = facts.host.memory_available_bytes.last_or_null();
+  if (left && v.bytes_per_s > 0) {
+    f.evidence.push_back(fact("seconds_to_limit", *left / v.bytes_per_s));
+    if (*left / v.bytes_per_s <= limits.creep_eta_crit_s) f.severity = Severity::kCrit;
+  }
+  out.push_back(std::move(f));
+}
+
+}  // namespace
+
+void judge_workers(const HostFacts& facts, const HostThresholds& limits, std::vector<Finding>& out) {
+  for (const RankProcess& r : facts.ranks) {
+    if (unshares(r.worker_growth, limits)) copy_on_write(r, facts, out);
+    else leak(r, facts, limits, out);
+  }
+}
+
+}  // namespace stepscope::host
