@@ -83,7 +83,7 @@ OrderedJson json_finding(const Finding& f) {
   out["pattern"] = json_text_or_null(f.pattern);
   out["steps"] = {{"first", step(f.first_step)}, {"last", step(f.last_step)}, {"detected", step(f.detected_step)}};
   out["cost"] = {{"share", json_number(f.cost_share)}, {"seconds", json_number(f.cost_seconds)}};
-  out["saves"] = f.saves_share ? OrderedJson{{"share", json_number(f.saves_share)}} : OrderedJson(nullptr);
+  out["saves"] = f.saves_share && std::isfinite(*f.saves_share) ? OrderedJson{{"share", json_number(f.saves_share)}} : OrderedJson(nullptr);
   out["confidence"] = json_number(f.confidence);
   out["coverage"] = json_number(f.coverage);
   out["clock"] = f.clock;
