@@ -17,7 +17,7 @@ class RandomSnapshot {
   Snapshot make() {
     Snapshot s;
     s.run = {.name = text(), .started_at = text(), .duration_s = number(), .world_size = small(), .nodes = small(), .attempts = small(),
-             .status = pick({"completed", "crashed", "interrupted", "hung", "running"}), .command = texts(), .versions = {{text(), text()}, {text(), text()}}};
+             .status = pick({"completed", "crashed", "interrupted", "hung", "running"}), .command = texts(), .versions = {{key(), text()}, {key(), text()}}};
     if (chance()) s.run.exit_code = small() - 10;
     for (int i = small() % 5; i > 0; --i) s.findings.push_back(finding());
     if (!s.findings.empty() && chance()) s.primary = small() % static_cast<int>(s.findings.size());
@@ -46,6 +46,13 @@ class RandomSnapshot {
     std::string out;
     for (int i = small() % 12; i > 0; --i) out += kPieces[random_() % std::size(kPieces)];
     if (random_() % 20 == 0) out += std::string(300, 'w');
+    return out;
+  }
+
+  // Valid UTF-8: a repaired key may stand elsewhere in the order when it comes back.
+  std::string key() {
+    std::string out = text();
+    for (char& c : out) c = static_cast<unsigned char>(c) >= 0x80 ? '~' : c;
     return out;
   }
 
@@ -78,7 +85,7 @@ class RandomSnapshot {
     return out;
   }
   std::map<std::string, std::optional<double>> values() {
-    return {{"cpu_share", maybe()}, {"memory_used_bytes", maybe()}, {"samples_per_s", maybe()}, {text() + "_ms", maybe()}};
+    return {{"cpu_share", maybe()}, {"memory_used_bytes", maybe()}, {"samples_per_s", maybe()}, {key() + "_ms", maybe()}};
   }
   Finding finding() {
     Finding f{.id = "f" + std::to_string(small()), .kind = pick({"INPUT_BOUND", "COMPUTE_STRAGGLER", "HANG", "NO_DATA"}), .severity = severity(),
@@ -102,7 +109,7 @@ class RandomSnapshot {
     r.state = pick({"running", "finished", "lost", "exception", "hung"});
     r.steps = static_cast<uint32_t>(random_());
     r.step_ms = maybe(), r.own_ms = maybe(), r.stall_ms = maybe(), r.caused_wait_ms = maybe();
-    r.phase_ms = {{"forward", maybe()}, {text(), maybe()}};
+    r.phase_ms = {{"forward", maybe()}, {key(), maybe()}};
     r.cpu_share = maybe(), r.rss_peak_bytes = maybe(), r.uss_peak_bytes = maybe(), r.samples_per_s = maybe(), r.tokens_per_s = maybe();
     r.last_phase = text();
     r.steps_wall_ms = number();
