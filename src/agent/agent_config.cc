@@ -4,7 +4,7 @@
 
 namespace stepscope {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentConfig, run_name, run_dir, shm_dir, nonce, command, working_dir, started_at,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentConfig, version, run_name, run_dir, shm_dir, nonce, command, working_dir, started_at,
                                    started_ns, launcher_pid, restarts, interval_s, html_report, thresholds, notes)
 
 std::string AgentConfig::to_json() const {

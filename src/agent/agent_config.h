@@ -11,6 +11,7 @@
 namespace stepscope {
 
 struct AgentConfig {
+  std::string version;                 // of stepscope
   std::string run_name;
   std::string run_dir;                 // absolute; "" = no folder could be made
   std::string shm_dir;                 // where the rings appear; "" = no shared memory

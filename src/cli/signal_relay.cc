@@ -73,7 +73,7 @@ SignalRelay::~SignalRelay() {
   }
 }
 
-bool SignalRelay::witnessed(int signal) {
+bool SignalRelay::whole_group(int signal) {
   const uint64_t start_ns = monotonic_ns();
   for (;;) {
     unsigned char bytes[64];
@@ -95,12 +95,10 @@ bool SignalRelay::witnessed(int signal) {
   }
 }
 
-std::optional<SignalRelay::Seen> SignalRelay::next() {
+std::optional<int> SignalRelay::next() {
   signalfd_siginfo info;
   if (::read(signals_.get(), &info, sizeof info) != static_cast<ssize_t>(sizeof info)) return std::nullopt;
-  const int signal = static_cast<int>(info.ssi_signo);
-  if (signal == SIGCHLD) return Seen{signal, false};
-  return Seen{signal, witnessed(signal)};
+  return static_cast<int>(info.ssi_signo);
 }
 
 }  // namespace stepscope

@@ -29,16 +29,13 @@ class SignalRelay {
 
   int fd() const { return signals_.get(); }  // readable when a signal is pending
 
-  // The next pending signal, if any; SIGCHLD included. Waits up to 20 ms for the witness.
-  struct Seen {
-    int signal = 0;
-    bool whole_group = false;
-  };
-  std::optional<Seen> next();
+  // The next pending signal, if any; SIGCHLD included. Never waits.
+  std::optional<int> next();
+
+  // Whether the whole process group got the signal that next() just returned. Waits up to 20 ms for the witness.
+  bool whole_group(int signal);
 
  private:
-  bool witnessed(int signal);
-
   Fd signals_, witness_;
   pid_t witness_pid_ = -1;
   uint64_t witnessed_ns_[65] = {};

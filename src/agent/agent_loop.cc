@@ -1,0 +1,334 @@
+#include "agent/agent_loop.h"
+
+#include <sys/epoll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <map>
+#include <memory>
+
+#include "agent/agent_config.h"
+#include "agent/pid_watch.h"
+#include "agent/pipeline.h"
+#include "agent/ring_watch.h"
+#include "agent/run_folder.h"
+#include "agent/run_report.h"
+#include "agent/step_marks.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+
+namespace stepscope {
+namespace {
+
+constexpr int kPollMs = 100, kMinPollMs = 5;
+constexpr int kConfigWaitMs = 5000;
+constexpr uint64_t kMs = 1'000'000;
+constexpr uint64_t kGraceNs = 300 * kMs;        // from the end of the command to that of its ranks
+constexpr uint64_t kOpenRetryNs = 5000 * kMs;   // a ring that cannot be opened is tried so long
+constexpr uint64_t kSignalSlackNs = 50 * kMs;   // a rank may die of a group's signal before we hear of it
+constexpr size_t kMaxKeptBytes = 1ull << 30;
+constexpr size_t kMaxEvents = 64;
+
+// Keys of the epoll set that are no tails.
+constexpr uint64_t kKeyChannel = ~0ull, kKeyRings = ~0ull - 1, kKeyChild = ~0ull - 2;
+
+std::string host_name() {
+  char name[256] = {};
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+// A ring without a nonce was made by something older or by hand: taken as ours, since the folder is ours alone.
+bool belongs_here(const blackbox::Identity& identity, const std::string& nonce) {
+  std::string text;
+  bool any = false;
+  for (uint8_t byte : identity.run_nonce) {
+    any = any || byte != 0;
+    text += "0123456789abcdef"[byte >> 4];
+    text += "0123456789abcdef"[byte & 15];
+  }
+  return !any || text == nonce;
+}
+
+class Agent {
+ public:
+  Agent(ControlChannel channel, AgentConfig config, std::vector<Frame> first_frames);
+  int run();
+
+ private:
+  void watch(int fd, uint64_t key);
+  void handle(const Frame& frame);
+  void wait(int timeout_ms);
+  void look_for_rings(uint64_t now_ns);
+  bool open_ring(const std::string& path, uint64_t now_ns);
+  void on_death(Pipeline::TailId id);
+  void poll_deaths_without_pidfd();
+  void forget_non_ranks();
+  void keep_marks();
+  void put_away_closed_rings();
+  bool over(uint64_t now_ns);
+  void finish();
+  void keep_black_boxes(const Snapshot& snapshot);
+  void state_loss_once();
+
+  ControlChannel channel_;
+  AgentConfig config_;
+  RunFolder folder_;
+  Log log_;
+  Fd epoll_;
+  RingWatch rings_;
+  StepMarks marks_;
+  Pipeline pipeline_;
+  std::map<Pipeline::TailId, PidWatch> watches_;
+  std::map<std::string, uint64_t> unopened_;   // ring → when it was first tried
+  PidWatch child_;
+  RunEnd end_;
+  uint64_t command_gone_ns_ = 0;
+  bool loss_stated_ = false;
+};
+
+Agent::Agent(ControlChannel channel, AgentConfig config, std::vector<Frame> first_frames)
+    : channel_(std::move(channel)),
+      config_(std::move(config)),
+      folder_(config_.run_dir),
+      log_(config_.run_dir.empty() ? "" : path_join(config_.run_dir, "agent.log")),
+      epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+      rings_(config_.shm_dir),
+      marks_(config_.shm_dir),
+      pipeline_(EngineOptions{0, config_.thresholds}) {
+  watch(channel_.fd(), kKeyChannel);
+  watch(rings_.fd(), kKeyRings);
+  if (config_.restarts > 0) {
+    pipeline_.note("the observer was restarted; what it had judged before was worked out again from the black boxes");
+    log_.line("agent restarted");
+  }
+  for (const Frame& frame : first_frames) handle(frame);
+}
+
+void Agent::watch(int fd, uint64_t key) {
+  if (fd < 0) return;
+  epoll_event event = {};
+  event.events = EPOLLIN;
+  event.data.u64 = key;
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);
+}
+
+void Agent::handle(const Frame& frame) {
+  switch (frame.type) {
+    case FrameType::kChild:
+      child_ = PidWatch(std::atoi(frame.body.c_str()), 0);
+      watch(child_.fd(), kKeyChild);
+      break;
+    case FrameType::kSignal:
+      end_.interrupted_by = std::atoi(frame.body.c_str());
+      pipeline_.interrupted(static_cast<int64_t>(monotonic_ns() - kSignalSlackNs));
+      break;
+    case FrameType::kEnded:
+      end_.wait_status = std::atoi(frame.body.c_str());
+      end_.end_ns = monotonic_ns();
+      break;
+    default: break;
+  }
+}
+
+void Agent::wait(int timeout_ms) {
+  epoll_event events[kMaxEvents];
+  const int count = ::epoll_wait(epoll_.get(), events, kMaxEvents, timeout_ms);
+  // In the order in which they became ready: the first death comes first. A signal to the job is newer than the deaths
+  // that it causes and is therefore looked at before them.
+  for (int i = 0; i < count; ++i) {
+    if (events[i].data.u64 != kKeyChannel) continue;
+    for (const Frame& frame : channel_.receive()) handle(frame);
+    if (!channel_.open()) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, channel_.fd(), nullptr);
+  }
+  for (int i = 0; i < count; ++i) {
+    const uint64_t key = events[i].data.u64;
+    if (key == kKeyChild) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, child_.fd(), nullptr);
+    if (key < kKeyChild) on_death(key);
+  }
+}
+
+bool Agent::open_ring(const std::string& path, uint64_t now_ns) {
+  auto tail = RankTail::open(path);
+  if (!tail) {
+    const uint64_t first_ns = unopened_.emplace(path, now_ns).first->second;
+    if (now_ns - first_ns < kOpenRetryNs) return false;
+    log_.line(tail.error().message);
+    pipeline_.unavailable("black box: " + tail.error().message);
+    return true;
+  }
+  const blackbox::Identity identity = tail->identity();
+  if (!belongs_here(identity, config_.nonce)) {
+    pipeline_.note("a black box of another run lay in the folder: " + path);
+    return true;
+  }
+  const Pipeline::TailId id = pipeline_.add(std::move(*tail));
+  PidWatch watcher(identity.pid, identity.pid_start_ticks);
+  log_.line("ring " + path + " pid " + std::to_string(identity.pid) + " rank " + std::to_string(identity.rank));
+  if (config_.restarts > 0) {
+    if (auto mark = marks_.predecessor(identity.pid, identity.pid_start_ticks)) {
+      pipeline_.resume_tail(id, *mark);
+    }
+  }
+  // Not found under its pid: dead, unless it lives where pids are numbered differently (a container of its own).
+  const bool elsewhere = !watcher.found() && identity.hostname != host_name();
+  if (elsewhere) return true;
+  const bool dead = !watcher.found();
+  watch(watcher.fd(), id);
+  watches_[id] = std::move(watcher);
+  if (dead) on_death(id);
+  return true;
+}
+
+void Agent::look_for_rings(uint64_t now_ns) {
+  for (const std::string& path : rings_.poll(now_ns)) unopened_.emplace(path, now_ns);
+  for (auto it = unopened_.begin(); it != unopened_.end();) {
+    it = open_ring(std::string(it->first), now_ns) ? unopened_.erase(it) : std::next(it);
+  }
+}
+
+void Agent::on_death(Pipeline::TailId id) {
+  const auto found = watches_.find(id);
+  if (found == watches_.end()) return;
+  PidWatch& watcher = found->second;
+  const uint64_t now_ns = monotonic_ns();
+  std::optional<int> status = watcher.exit_status();
+  if (!status && watcher.pid() == child_.pid()) status = end_.wait_status;
+  if (watcher.fd() >= 0) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, watcher.fd(), nullptr);
+  pipeline_.end_tail(id, now_ns, status);
+  log_.line("pid " + std::to_string(watcher.pid()) + " ended, status " + (status ? std::to_string(*status) : "unknown"));
+  watches_.erase(found);
+}
+
+void Agent::poll_deaths_without_pidfd() {
+  std::vector<Pipeline::TailId> dead;
+  for (auto& [id, watcher] : watches_) {
+    if (watcher.fd() < 0 && !watcher.alive()) dead.push_back(id);
+  }
+  for (const Pipeline::TailId id : dead) on_death(id);
+}
+
+// A process that imported torch and ended without ever training holds a ring's worth of shared memory for nothing.
+void Agent::forget_non_ranks() {
+  for (const Pipeline::TailId id : pipeline_.tails()) {
+    const RankTail& tail = pipeline_.tail(id);
+    if (!tail.ended() || tail.is_rank()) continue;
+    ::unlink(tail.path().c_str());
+    pipeline_.drop(id);
+  }
+}
+
+void Agent::put_away_closed_rings() {
+  const std::vector<std::string> rings = pipeline_.take_closed_rings();
+  if (rings.empty()) return;
+  if (pipeline_.first_unclean_death(true)) folder_.keep_rings(rings, kMaxKeptBytes / 4);
+  for (const std::string& ring : rings) ::unlink(ring.c_str());
+}
+
+void Agent::keep_marks() {
+  for (const Pipeline::TailId id : pipeline_.tails()) {
+    if (pipeline_.counts_as_rank(id)) marks_.put(pipeline_.tail(id).mark());
+  }
+}
+
+bool Agent::over(uint64_t now_ns) {
+  const bool command_gone = end_.wait_status || (!channel_.open() && !child_.alive());
+  if (!command_gone) return false;
+  if (command_gone_ns_ == 0) command_gone_ns_ = now_ns;
+  const bool all_gone = watches_.empty() && unopened_.empty();
+  if (!channel_.open()) return all_gone && now_ns - command_gone_ns_ > kGraceNs;  // nobody waits for us
+  return all_gone || now_ns - command_gone_ns_ > kGraceNs;
+}
+
+int Agent::run() {
+  folder_.write("manifest.json", manifest_json(config_, "running", {}, pipeline_));
+  int poll_ms = kPollMs;
+  for (;;) {
+    const uint64_t now_ns = monotonic_ns();
+    look_for_rings(now_ns);
+    const double fullest = pipeline_.pump(now_ns);
+    keep_marks();
+    forget_non_ranks();
+    put_away_closed_rings();
+    state_loss_once();
+    if (over(now_ns)) break;
+    poll_ms = fullest > 0.125 ? std::max(kMinPollMs, poll_ms / 2) : std::min(kPollMs, poll_ms * 2);
+    wait(end_.wait_status ? kMinPollMs : poll_ms);
+    poll_deaths_without_pidfd();
+  }
+  finish();
+  return 0;
+}
+
+void Agent::finish() {
+  const uint64_t now_ns = monotonic_ns();
+  if (end_.end_ns == 0) end_.end_ns = now_ns;
+  if (!end_.wait_status) end_.wait_status = child_.exit_status();  // known to the kernel even when the launcher is gone
+  for (const auto& [id, watcher] : watches_) {
+    if (!pipeline_.counts_as_rank(id)) continue;
+    const int rank = pipeline_.tail(id).identity().rank;
+    pipeline_.note("rank " + std::to_string(rank) + " was still running when the launch command ended");
+  }
+  if (end_.wait_status && child_.pid() > 0) pipeline_.set_exit_status(child_.pid(), *end_.wait_status);
+  pipeline_.finish(now_ns);
+  Snapshot snapshot = final_snapshot(pipeline_, config_, end_);
+  const std::string text = write_report(snapshot, config_, folder_);
+  state_loss_once();
+  channel_.send(FrameType::kSummary, text);
+  folder_.write("manifest.json", manifest_json(config_, snapshot.run.status, end_, pipeline_));
+  keep_black_boxes(snapshot);
+  if (!config_.shm_dir.empty()) remove_flat_dir(config_.shm_dir);
+  channel_.send(FrameType::kDone);
+}
+
+void Agent::keep_black_boxes(const Snapshot& snapshot) {
+  const bool lost = pipeline_.first_unclean_death(true) != nullptr;
+  if (!lost && snapshot.run.status != "hung") return;
+  std::vector<std::string> dead, others;
+  for (const Pipeline::TailId id : pipeline_.tails()) {
+    if (!pipeline_.counts_as_rank(id)) continue;
+    const RankTail& tail = pipeline_.tail(id);
+    const UncleanDeath* first = pipeline_.first_unclean_death();
+    (first && first->rank == tail.identity().rank ? dead : others).push_back(tail.path());
+  }
+  dead.insert(dead.end(), others.begin(), others.end());
+  const size_t kept = folder_.keep_rings(dead, kMaxKeptBytes);
+  log_.line("kept " + std::to_string(kept) + " of " + std::to_string(dead.size()) + " rings");
+}
+
+void Agent::state_loss_once() {
+  if (loss_stated_ || folder_.first_error().empty()) return;
+  loss_stated_ = true;
+  pipeline_.note("not written: " + folder_.first_error());
+  channel_.send(FrameType::kNotice, "cannot write " + folder_.first_error() + " (the training goes on)");
+}
+
+}  // namespace
+
+int run_agent(ControlChannel channel) {
+  // Ctrl-C, hang-ups and a scheduler's SIGTERM are meant for the training; the end of it is what ends us.
+  for (int signal : {SIGINT, SIGHUP, SIGTERM, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2}) ::signal(signal, SIG_IGN);
+  ::signal(SIGCHLD, SIG_DFL);
+  std::vector<Frame> frames;
+  const uint64_t start_ns = monotonic_ns();
+  while (frames.empty() && channel.open() && monotonic_ns() - start_ns < kConfigWaitMs * kMs) {
+    Fd set(::epoll_create1(EPOLL_CLOEXEC));
+    epoll_event event = {};
+    event.events = EPOLLIN;
+    ::epoll_ctl(set.get(), EPOLL_CTL_ADD, channel.fd(), &event);
+    ::epoll_wait(set.get(), &event, 1, kPollMs);
+    frames = channel.receive();
+  }
+  if (frames.empty() || frames.front().type != FrameType::kConfig) return 2;
+  auto config = AgentConfig::from_json(frames.front().body);
+  if (!config) return 2;
+  frames.erase(frames.begin());
+  Agent agent(std::move(channel), std::move(*config), std::move(frames));
+  return agent.run();
+}
+
+}  // namespace stepscope

@@ -1,0 +1,104 @@
+// From rings to a snapshot: RankTail (records → steps) for each process, one Engine (steps → findings) for the run.
+//
+//   add(tail) ─▶ pump(now): drain all ─▶ steps of all ranks in step order ─▶ Engine.feed, evaluate ─▶ snapshot()
+//
+// A tail that has shown no evidence of being a rank is drained but fed to nobody. A higher attempt number, or a second
+// life of a rank whose process is gone, begins a new attempt: steps are counted on, a rank that the attempt before it
+// lost stays a finding of the run. Used live (agent loop) and on rings left behind (replay); the same
+// rings give the same findings. No clock, no wait, no file but the rings. One thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/rank_tail.h"
+#include "diagnose/engine.h"
+#include "diagnose/snapshot.h"
+
+namespace stepscope {
+
+// A death that is not a clean exit.
+struct UncleanDeath {
+  int rank = -1, signal = 0;
+  std::string exception;
+  int64_t time_ns = 0;
+  bool in_teardown = false;  // after its last step
+};
+
+class Pipeline {
+ public:
+  using TailId = size_t;
+
+  explicit Pipeline(EngineOptions options);
+
+  TailId add(RankTail tail);
+  bool has(TailId id) const { return tails_.contains(id); }
+  const RankTail& tail(TailId id) const { return *tails_.at(id); }
+  std::vector<TailId> tails() const;        // those not dropped, oldest first
+  bool counts_as_rank(TailId id) const;     // of the newest attempt
+  void drop(TailId id);                     // no rank, never will be
+
+  // Reads what is new everywhere and feeds it. Returns the largest share of a ring that one drain found filled (0..1):
+  // how urgent the next pump is.
+  double pump(uint64_t now_ns);
+  // The process behind a tail has ended.
+  void end_tail(TailId id, uint64_t now_ns, std::optional<int> wait_status);
+  void set_exit_status(int pid, int wait_status);
+  // The user or a scheduler told the job to stop: what ends from now on is no loss.
+  void interrupted(int64_t at_ns);
+  int64_t interrupted_ns() const { return interrupted_ns_; }  // 0 = never
+  void resume_tail(TailId id, const StepMark& mark);
+
+  // Rings of attempts that were closed since the last call; nobody reads them any more.
+  std::vector<std::string> take_closed_rings();
+
+  // The run is over: ends what is still open at `now_ns` and judges the whole.
+  void finish(uint64_t now_ns);
+
+  // What the engine knows, with observer losses, attempts, ranks, nodes and versions filled in. RunInfo beyond that is
+  // the caller's.
+  Snapshot snapshot();
+
+  Engine& engine() { return engine_; }
+  int attempts() const { return std::max(1, generation_ + 1); }
+  bool saw_rank() const { return generation_ >= 0; }
+  // The first death of the newest attempt that was not clean; of any attempt with `any`.
+  const UncleanDeath* first_unclean_death(bool any = false) const;
+  void note(const std::string& text);         // an observer note, once
+  void unavailable(const std::string& text);  // "signal: reason", once
+
+ private:
+  struct Generation {
+    std::map<int, TailId> ranks;
+    std::vector<UncleanDeath> deaths;
+  };
+  void qualify(TailId id, uint64_t now_ns);
+  void begin_generation(int attempt, uint64_t now_ns);
+  void close_generation(uint64_t now_ns);
+  void feed_ready();
+  void tell_lives();
+  void keep_lost_ranks();
+  void record_death(TailId id);
+  void merge_facts(const RankTail& tail);
+
+  EngineOptions options_;
+  Engine engine_;
+  std::map<TailId, std::unique_ptr<RankTail>> tails_;
+  std::map<TailId, int> generation_of_;       // -1 = refused for good
+  TailId next_id_ = 0;
+  int generation_ = -1, attempt_ = 0;
+  uint32_t steps_before_ = 0;                 // closed in earlier attempts
+  int64_t interrupted_ns_ = 0;
+  Generation now_;
+  std::vector<UncleanDeath> earlier_deaths_;
+  std::map<uint64_t, size_t> told_groups_;    // group id → members told
+  std::map<std::string, std::string> versions_;
+  blackbox::ReadStats earlier_totals_;
+  std::vector<std::string> notes_, unavailable_, closed_rings_;
+  bool finished_ = false;
+};
+
+}  // namespace stepscope

@@ -1,0 +1,152 @@
+#include "agent/rank_tail.h"
+
+#include <sys/wait.h>
+
+#include <algorithm>
+
+namespace stepscope {
+namespace {
+constexpr size_t kChunk = 4096;
+
+Event to_event(const blackbox::Record& r) {
+  return {r.time_ns, r.kind, r.flags, r.thread, r.a, r.b, r.c, r.d};
+}
+}  // namespace
+
+RankTail::RankTail(blackbox::RingReader reader) : reader_(std::move(reader)) {
+  identity_ = reader_.identity();
+  builder_.life().process_start_ns = static_cast<int64_t>(identity_.process_start_ns);
+  builder_.life().world_size = std::max(0, identity_.world_size);
+}
+
+Result<RankTail> RankTail::open(const std::string& path) {
+  auto reader = blackbox::RingReader::open(path);
+  if (!reader) return std::unexpected(reader.error());
+  return RankTail(std::move(*reader));
+}
+
+void RankTail::refresh_identity() {
+  identity_ = reader_.identity();
+  builder_.life().world_size = std::max(0, identity_.world_size);
+}
+
+void RankTail::push(const std::vector<blackbox::Record>& records) {
+  // A name is written before the first record that uses it, so names read after the records cover them all.
+  names_.clear();
+  reader_.read_names(names_);
+  for (const blackbox::Name& name : names_) builder_.push_name(static_cast<uint16_t>(name.kind), name.id, name.text);
+  for (const blackbox::Record& record : records) builder_.push(to_event(record));
+}
+
+size_t RankTail::drain(uint64_t now_ns, bool final) {
+  if (ended_) return 0;
+  refresh_identity();
+  size_t count = 0;
+  while (count < reader_.capacity()) {
+    records_.clear();
+    const blackbox::ReadStats pass = reader_.read(records_, kChunk, now_ns, final);
+    if (pass.lost + pass.torn > 0) builder_.note_lost(pass.lost + pass.torn);
+    push(records_);
+    count += records_.size();
+    if (records_.size() < kChunk) break;
+  }
+  for (RankStep& step : builder_.take_completed()) ready_.push_back(std::move(step));
+  if (!drained_) apply_mark();
+  drained_ = true;
+  return count;
+}
+
+void RankTail::end(uint64_t now_ns, std::optional<int> wait_status) {
+  if (ended_) return;
+  while (drain(now_ns, true) >= reader_.capacity()) {
+    if (records_.empty()) break;  // a writer that will not stop is no dead one
+  }
+  int64_t end_ns = static_cast<int64_t>(now_ns);
+  if (before_ && before_->death_ns > 0) end_ns = before_->death_ns;
+  builder_.finish(end_ns);
+  for (RankStep& step : builder_.take_completed()) ready_.push_back(std::move(step));
+  if (wait_status) wait_status_ = wait_status;
+  if (!wait_status_ && before_ && before_->wait_status >= 0) wait_status_ = before_->wait_status;
+  ended_ = true;
+}
+
+void RankTail::set_exit_status(int wait_status) {
+  if (!wait_status_) wait_status_ = wait_status;
+}
+
+void RankTail::resume(const StepMark& mark) { before_ = mark; }
+
+void RankTail::apply_mark() {
+  if (!before_) return;
+  const StepMark& mark = *before_;
+  if (reader_.totals().lost == 0 || mark.steps == 0) return;  // nothing is missing: counted from the first record again
+  const auto known = std::find_if(ready_.begin(), ready_.end(),
+                                  [&](const RankStep& step) { return step.end_ns == mark.last_step_ns; });
+  if (known != ready_.end()) {
+    offset_ = static_cast<uint32_t>(mark.steps - 1 - std::min<uint64_t>(mark.steps - 1, known->step));
+  } else {
+    offset_ = static_cast<uint32_t>(mark.steps);
+    numbers_certain_ = false;
+  }
+  if (ready_.empty()) return;
+  // The ring begins in the middle of this step; its length means nothing.
+  cut_ns_ = ready_.front().end_ns;
+  ready_.erase(ready_.begin());
+}
+
+std::vector<RankStep> RankTail::take_steps() {
+  std::vector<RankStep> steps = std::move(ready_);
+  ready_.clear();
+  for (RankStep& step : steps) step.step += offset_;
+  return steps;
+}
+
+RankLife RankTail::life() const {
+  RankLife life = builder_.life();
+  life.rank = identity_.rank;
+  life.local_rank = identity_.local_rank;
+  life.world_size = std::max(identity_.world_size, 0);
+  life.node_rank = std::max(identity_.node_rank, 0);
+  life.attempt = std::max(identity_.attempt, 0);
+  life.pid = identity_.pid;
+  life.hostname = identity_.hostname;
+  life.process_start_ns = static_cast<int64_t>(identity_.process_start_ns);
+  life.steps += offset_;
+  if (before_ && offset_ > 0 && before_->first_step_ns > 0) {
+    // Steps that are in no record any more are time without a name, not start-up.
+    life.first_step_ns = before_->first_step_ns;
+    life.startup = {};
+    life.startup[index(Category::kStartup)] = std::max<int64_t>(0, before_->first_step_ns - life.process_start_ns);
+    life.startup[index(Category::kUnattributed)] = std::max<int64_t>(0, cut_ns_ - before_->first_step_ns);
+  }
+  life.ended = ended_;
+  life.teardown_begun = life.teardown_begun || (identity_.life & (blackbox::kLifeTeardown | blackbox::kLifeClosed)) != 0;
+  if (life.exception.empty() && (identity_.life & blackbox::kLifeException)) life.exception = "uncaught exception";
+  if (wait_status_) {
+    life.exit_signal = WIFSIGNALED(*wait_status_) ? WTERMSIG(*wait_status_) : 0;
+    life.exit_code = WIFEXITED(*wait_status_) ? WEXITSTATUS(*wait_status_) : -1;
+  }
+  // Neither os._exit(0), which skips the exit handlers, is a loss, nor a signal after them a clean end.
+  const bool closed = (identity_.life & blackbox::kLifeClosed) != 0;
+  life.clean_exit = life.exit_signal == 0 && (closed || life.exit_code == 0);
+  const blackbox::ReadStats totals = reader_.totals();
+  life.records = totals.read;
+  life.lost = totals.lost;
+  life.torn = totals.torn;
+  return life;
+}
+
+StepMark RankTail::mark() const {
+  const RankLife& life = builder_.life();
+  StepMark mark;
+  mark.pid = identity_.pid;
+  mark.start_ticks = identity_.pid_start_ticks;
+  mark.steps = life.steps + offset_;
+  mark.first_step_ns = before_ && before_->first_step_ns ? before_->first_step_ns : life.first_step_ns;
+  mark.last_step_ns = life.last_step_ns;
+  if (ended_) mark.death_ns = life.end_ns;
+  if (wait_status_) mark.wait_status = *wait_status_;
+  return mark;
+}
+
+}  // namespace stepscope

@@ -1,0 +1,69 @@
+// Follows one ring: records become events, events become steps of that rank. One per process that opened a black box;
+// whether the process is a rank is decided on evidence (reference: rank number known and evidence in the header).
+//
+// Owns the reader and the step builder. Knows no engine and no other rank. One thread. Memory is bounded by the step
+// builder; one drain reads at most one ring's worth of records, so that a furious writer cannot hold the agent.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/step_marks.h"
+#include "align/rank_step.h"
+#include "align/step_builder.h"
+#include "base/result.h"
+#include "blackbox/ring_reader.h"
+
+namespace stepscope {
+
+class RankTail {
+ public:
+  static Result<RankTail> open(const std::string& path);
+
+  // Reads what is new; returns how many records that were. Never waits.
+  size_t drain(uint64_t now_ns, bool final = false);
+
+  // The process is gone (or is given up): reads to the end, closes the open step. `wait_status` as far as known.
+  void end(uint64_t now_ns, std::optional<int> wait_status);
+  void set_exit_status(int wait_status);      // learned later
+
+  // Goes on with the step numbers of an agent that died. Call before the first drain.
+  void resume(const StepMark& mark);
+
+  std::vector<RankStep> take_steps();         // completed since the last call, in order
+  RankLife life() const;
+  StepMark mark() const;
+
+  bool is_rank() const { return identity_.rank >= 0 && identity_.evidence != 0; }
+  const blackbox::Identity& identity() const { return identity_; }
+  const std::string& path() const { return reader_.path(); }
+  const StepBuilder& builder() const { return builder_; }
+  blackbox::ReadStats totals() const { return reader_.totals(); }
+  uint64_t capacity() const { return reader_.capacity(); }
+  bool ended() const { return ended_; }
+  bool numbers_certain() const { return numbers_certain_; }
+  uint32_t steps() const { return builder_.life().steps + offset_; }
+
+ private:
+  explicit RankTail(blackbox::RingReader reader);
+  void refresh_identity();
+  void apply_mark();
+  void push(const std::vector<blackbox::Record>& records);
+
+  blackbox::RingReader reader_;
+  StepBuilder builder_;
+  blackbox::Identity identity_;
+  std::vector<blackbox::Record> records_;  // reused
+  std::vector<blackbox::Name> names_;      // reused
+  std::vector<RankStep> ready_;            // completed, before renumbering
+  uint32_t offset_ = 0;                    // steps counted by a predecessor and no longer in the ring
+  std::optional<StepMark> before_;
+  int64_t cut_ns_ = 0;                     // where the ring began after a restart
+  std::optional<int> wait_status_;
+  bool ended_ = false, drained_ = false, numbers_certain_ = true;
+};
+
+}  // namespace stepscope

@@ -1,0 +1,40 @@
+#include "agent/ring_watch.h"
+
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+namespace stepscope {
+namespace {
+constexpr uint64_t kScanNs = 1'000'000'000;
+}
+
+RingWatch::RingWatch(std::string folder) : folder_(std::move(folder)) {
+  if (folder_.empty()) return;
+  inotify_.reset(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+  if (inotify_ && ::inotify_add_watch(inotify_.get(), folder_.c_str(), IN_CREATE | IN_MOVED_TO | IN_ONLYDIR) < 0) {
+    inotify_.reset();
+  }
+}
+
+std::vector<std::string> RingWatch::poll(uint64_t now_ns) {
+  std::vector<std::string> fresh;
+  if (folder_.empty()) return fresh;
+  bool changed = false;
+  char events[4096];
+  while (inotify_ && ::read(inotify_.get(), events, sizeof events) > 0) changed = true;
+  if (!changed && now_ns < next_scan_ns_) return fresh;
+  next_scan_ns_ = now_ns + kScanNs;
+  auto names = list_dir(folder_);
+  if (!names) return fresh;
+  for (const std::string& name : *names) {
+    if (!name.ends_with(".ring") || name.starts_with(".")) continue;
+    std::string path = path_join(folder_, name);
+    if (seen_.size() >= kMaxRings || !seen_.insert(path).second) continue;
+    fresh.push_back(std::move(path));
+  }
+  return fresh;
+}
+
+}  // namespace stepscope

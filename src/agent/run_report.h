@@ -1,0 +1,34 @@
+// What remains of a run: its last snapshot as files in the run's folder and as text for the terminal.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/agent_config.h"
+#include "agent/pipeline.h"
+#include "agent/run_folder.h"
+#include "diagnose/snapshot.h"
+
+namespace stepscope {
+
+// How the run ended, as far as the agent learned it.
+struct RunEnd {
+  std::optional<int> wait_status;   // of the launch command; unknown when the launcher was killed
+  int interrupted_by = 0;           // signal that the user or a scheduler sent to the job, 0 = none
+  uint64_t end_ns = 0;              // CLOCK_MONOTONIC
+};
+
+// completed, crashed, interrupted or hung.
+std::string run_status(const Snapshot& snapshot, const Pipeline& pipeline, const RunEnd& end);
+
+// The snapshot with RunInfo complete, reasons of recorders that stayed off included.
+Snapshot final_snapshot(Pipeline& pipeline, const AgentConfig& config, const RunEnd& end);
+
+// Writes final_summary.json, .txt, .html (when asked for) and manifest.json. Returns the text.
+std::string write_report(const Snapshot& snapshot, const AgentConfig& config, RunFolder& folder);
+
+// manifest.json: what the run is, before it has a verdict and after. With identity and death of each rank process.
+std::string manifest_json(const AgentConfig& config, const std::string& status, const RunEnd& end, const Pipeline& pipeline);
+
+}  // namespace stepscope

@@ -1,0 +1,144 @@
+#include "cli/launcher.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <ctime>
+#include <optional>
+
+#include "agent/run_folder.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/random_hex.h"
+#include "cli/agent_link.h"
+#include "cli/launch_plan.h"
+#include "cli/python_env.h"
+#include "cli/shm_folder.h"
+#include "cli/signal_relay.h"
+
+namespace stepscope {
+namespace {
+
+std::string current_folder() {
+  char buffer[4096];
+  return ::getcwd(buffer, sizeof buffer) ? buffer : "";
+}
+
+int exec_failure(const std::string& program, int error) {
+  say("cannot run '" + program + "': " + errno_text(error));
+  return error == ENOENT ? 127 : 126;  // as a shell tells "not found" from "not executable"
+}
+
+// Waits for the command; signals and the agent are served meanwhile. `agent` may be null.
+int wait_for_command(pid_t child, SignalRelay& relay, AgentLink* agent) {
+  for (;;) {
+    pollfd set[2] = {{relay.fd(), POLLIN, 0}, {agent ? agent->fd() : -1, POLLIN, 0}};
+    ::poll(set, 2, relay.fd() >= 0 ? -1 : 50);
+    while (auto signal = relay.next()) {
+      if (*signal == SIGCHLD) continue;
+      if (agent && *signal != SIGUSR1 && *signal != SIGUSR2) agent->signal_seen(*signal);
+      if (!relay.whole_group(*signal)) ::kill(child, *signal);
+    }
+    if (set[1].revents) agent->on_readable();
+    int status = 0;
+    const pid_t ended = ::waitpid(child, &status, WNOHANG);
+    if (ended == child) return status;
+    if (ended < 0 && errno != EINTR) return 1 << 8;  // cannot happen: the child is ours and nobody else waits for it
+  }
+}
+
+// Everything of a run that exists outside of processes.
+struct RunPlaces {
+  RunFolder folder;
+  ShmFolder shm;
+  AgentConfig config;
+  std::string inject_folder;
+};
+
+RunPlaces make_places(const LaunchRequest& request) {
+  RunPlaces places;
+  AgentConfig& config = places.config;
+  const Settings& settings = request.settings;
+  config.version = request.version;
+  config.started_at = iso_time_now();
+  config.started_ns = monotonic_ns();
+  config.command = request.command;
+  config.working_dir = current_folder();
+  config.launcher_pid = ::getpid();
+  config.interval_s = settings.interval_s;
+  config.html_report = settings.html_report;
+  config.thresholds = settings.thresholds;
+  config.nonce = random_hex(16);
+  const std::string name = settings.run_name.empty() ? made_up_run_name() : settings.run_name;
+  auto folder = RunFolder::create(settings.logs_dir, name);
+  if (folder) {
+    places.folder = *folder;
+    config.run_dir = folder->path();
+    config.run_name = folder->name();
+  } else {
+    config.run_name = name;
+    config.notes.push_back("no run folder: " + folder.error().message);
+    say("no run folder, the summary is only printed: " + folder.error().message);
+  }
+  auto shm = ShmFolder::create(config.nonce);
+  if (shm) {
+    places.shm = std::move(*shm);
+    config.shm_dir = places.shm.path();
+  } else {
+    config.notes.push_back("nothing is recorded: " + shm.error().message);
+    say("nothing is recorded: " + shm.error().message);
+  }
+  places.inject_folder = find_inject_folder(request.own_binary, request.inject_hint);
+  if (places.inject_folder.empty()) {
+    config.notes.push_back("the Python part of stepscope was not found; only programs that use stepscope.h are seen");
+    say("the Python part of stepscope was not found beside " + request.own_binary + "; Python trainings are not seen");
+  }
+  return places;
+}
+
+int run_bare(const LaunchRequest& request, const SignalState& at_start) {
+  SignalRelay relay(at_start);
+  SpawnRequest training;
+  training.argv = request.command;
+  training.environment = bare_environment(current_environment());
+  training.signals = at_start;
+  const SpawnResult child = spawn(training);
+  if (child.error) return exec_failure(request.command.front(), child.error);
+  return shell_code(wait_for_command(child.pid, relay, nullptr));
+}
+
+}  // namespace
+
+int launch(const LaunchRequest& request, const SignalState& at_start) {
+  if (request.settings.disable) return run_bare(request, at_start);
+  SignalRelay relay(at_start);
+  RunPlaces places = make_places(request);
+  SpawnRequest training;
+  training.argv = request.command;
+  // Without a run folder, recorders leave word in the shared folder why they stayed off.
+  const std::string notes_dir = places.config.run_dir.empty() ? places.config.shm_dir : places.config.run_dir;
+  training.environment = training_environment(
+      current_environment(), {places.config.shm_dir, notes_dir, places.config.nonce, places.inject_folder});
+  training.signals = at_start;
+  const SpawnResult child = spawn(training);
+  if (child.error) {
+    if (places.folder) ::rmdir(places.folder.path().c_str());
+    places.shm.remove();
+    return exec_failure(request.command.front(), child.error);
+  }
+  // The agent comes second: an interpreter needs tens of milliseconds before it opens a ring.
+  AgentLink agent(request.own_binary, places.config, at_start);
+  agent.start(child.pid);
+  const int status = wait_for_command(child.pid, relay, &agent);
+  agent.finish(status);
+  places.shm.remove();
+  return shell_code(status);
+}
+
+}  // namespace stepscope

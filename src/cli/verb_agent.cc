@@ -1,0 +1,22 @@
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+
+#include "agent/agent_loop.h"
+#include "cli/agent_link.h"
+#include "cli/verbs.h"
+
+namespace stepscope {
+
+int verb_agent() {
+  struct stat info;
+  if (::fstat(3, &info) != 0 || !S_ISSOCK(info.st_mode)) {
+    say("agent: started by stepscope run only");
+    return kExitUsage;
+  }
+  ::fcntl(3, F_SETFD, FD_CLOEXEC);
+  ::prctl(PR_SET_NAME, "stepscope-agent");
+  return run_agent(ControlChannel(Fd(3)));
+}
+
+}  // namespace stepscope
