@@ -2,8 +2,6 @@
 // callback that is queued before DDP's finalizer, so that it runs before DDP waits for the other ranks.
 #include "blackbox/layout.h"
 #include "python_hooks.h"
-#include "recorder/python_gpu.h"
-#include "recorder/recorder.h"
 
 namespace stepscope::recorder {
 namespace {
@@ -16,8 +14,7 @@ PyObject *g_str_accumulate = nullptr, *g_str_requires_grad = nullptr, *g_str_reg
 
 // Runs as a final callback of the engine.
 PyObject* own_end(PyObject*, PyObject*) {
-  mark(Kind::kBackwardOwn, Edge::kMark);
-  gpu_boundary(Kind::kBackwardOwn, Edge::kMark, 0);
+  boundary_mark(Kind::kBackwardOwn, Edge::kMark, 0);
   return none();
 }
 
@@ -83,15 +80,13 @@ PyObject* run_backward(PyObject* original, PyObject* args, PyObject* kwargs) {
   }
   const bool accumulate = accumulates(kwargs);
   ++g_hooks.backward_depth;
-  mark(Kind::kBackward, Edge::kBegin, accumulate);
-  gpu_boundary(Kind::kBackward, Edge::kBegin, accumulate);
+  boundary_mark(Kind::kBackward, Edge::kBegin, accumulate);
   const Ref handle = accumulate && g_hooks.own_end ? hook_loss(args) : Ref();
   PyObject* result = PyErr_Occurred() ? nullptr : PyObject_Call(original, args, kwargs);
   unhook(handle);
   g_hooks.backward_depth = 0;
   ++g_hooks.backward_ends;
-  mark(Kind::kBackward, Edge::kEnd, accumulate);
-  gpu_boundary(Kind::kBackward, Edge::kEnd, accumulate);
+  boundary_mark(Kind::kBackward, Edge::kEnd, accumulate);
   if (result) evidence(blackbox::kEvidenceBackward);
   // Loops without an optimizer have no other boundary. Some backwards are waited for: accumulation comes first, too.
   const bool no_optimizer = g_hooks.optimizer_begins == 0 && g_hooks.backward_ends >= kBackwardsWithoutOptimizer;
@@ -100,6 +95,21 @@ PyObject* run_backward(PyObject* original, PyObject* args, PyObject* kwargs) {
     return nullptr;
   }
   return result;
+}
+
+// ---- a backward that is not torch's (stepscope.wrap_backward) ----
+
+PyObject* backward_begin(PyObject*, PyObject*) {
+  if (g_hooks.backward_depth++ == 0) boundary_mark(Kind::kBackward, Edge::kBegin, 1);
+  return none();
+}
+
+PyObject* backward_end(PyObject*, PyObject*) {
+  if (g_hooks.backward_depth == 0 || --g_hooks.backward_depth > 0) return none();
+  ++g_hooks.backward_ends;
+  boundary_mark(Kind::kBackward, Edge::kEnd, 1);
+  evidence(blackbox::kEvidenceBackward);
+  return none();
 }
 
 PyMethodDef g_run = {"_engine_run_backward", as_method(run_backward), METH_VARARGS | METH_KEYWORDS,
@@ -114,6 +124,8 @@ PyObject* wrap_backward(PyObject*, PyObject* original) {
 
 PyMethodDef g_functions[] = {
     {"wrap_backward", as_method(wrap_backward), METH_O, "wrap_backward(original) -> callable"},
+    {"backward_begin", as_method(backward_begin), METH_NOARGS, "Backward of the caller's own begins."},
+    {"backward_end", as_method(backward_end), METH_NOARGS, "Backward of the caller's own ends."},
     {nullptr, nullptr, 0, nullptr},
 };
 

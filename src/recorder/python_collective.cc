@@ -3,7 +3,6 @@
 // A group counts its own collectives (and, apart, point-to-point operations per peer and direction): torch's op_id only
 // advances while a hook is registered. All ranks register at the same place of the program, so the counts agree.
 #include "python_hooks.h"
-#include "recorder/recorder.h"
 
 #include <memory>
 #include <vector>

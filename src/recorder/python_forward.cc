@@ -1,7 +1,5 @@
 // Begin and end of the forward of root modules: hooks on few module instances, never global ones.
 #include "python_hooks.h"
-#include "recorder/python_gpu.h"
-#include "recorder/recorder.h"
 
 namespace stepscope::recorder {
 namespace {
@@ -38,16 +36,14 @@ PyObject* forward_pre(PyObject*, PyObject* const* args, Py_ssize_t n) {
   if (t_depth++ > 0) return none();
   ++g_hooks.forwards;
   t_flags = forward_flags(args[0]);
-  mark(Kind::kForward, Edge::kBegin, id_of(args[0]), 0, 0, 0, t_flags);
-  gpu_boundary(Kind::kForward, Edge::kBegin, id_of(args[0]));
+  boundary_mark(Kind::kForward, Edge::kBegin, id_of(args[0]), t_flags);
   return none();
 }
 
 PyObject* forward_post(PyObject*, PyObject* const* args, Py_ssize_t n) {
   if (n < 1 || !active() || g_hooks.backward_depth > 0 || t_depth == 0) return none();
   if (--t_depth > 0) return none();
-  mark(Kind::kForward, Edge::kEnd, id_of(args[0]), 0, 0, 0, t_flags);
-  gpu_boundary(Kind::kForward, Edge::kEnd, id_of(args[0]));
+  boundary_mark(Kind::kForward, Edge::kEnd, id_of(args[0]), t_flags);
   return none();
 }
 

@@ -9,7 +9,10 @@
 
 #include <cstdint>
 
+#include "base/clock.h"
 #include "blackbox/event_kind.h"
+#include "recorder/python_gpu.h"
+#include "recorder/recorder.h"
 
 namespace stepscope::recorder {
 
@@ -80,6 +83,22 @@ inline void evidence(uint64_t bit) noexcept {
   if ((g_hooks.evidence & bit) == 0) [[unlikely]]
     evidence_slow(bit);
 }
+
+// The mark of a phase boundary, on the host and, where there is one, on the GPU's stream: both with the same time.
+inline void boundary_mark(Kind kind, Edge edge, uint64_t id, uint16_t flags = 0) noexcept {
+  if (!g_gpu_armed.load(std::memory_order_relaxed)) [[likely]]
+    return mark(kind, edge, id, 0, 0, 0, flags);
+  const uint64_t now_ns = monotonic_ns();
+  mark_at(now_ns, kind, edge, id, 0, 0, 0, flags);
+  gpu_boundary(kind, edge, id, now_ns);
+}
+
+// The original's arguments with `self` in front.
+PyObject* call_method(PyObject* function, PyObject* self, PyObject* args, PyObject* kwargs) noexcept;
+
+// Replaces a method of a Python class by a C one (a method descriptor: binds like the original, has no frame that
+// torch.compile could look into) and keeps the original. False with an error set.
+bool replace_method(PyObject* type, PyMethodDef& method, PyObject*& original) noexcept;
 
 // What is due between two steps: control words, new groups, lost callbacks. About 15 ns when nothing is. False with an
 // error set when Ctrl-C (or another non-Exception) arrived in the meantime: the caller must return null.

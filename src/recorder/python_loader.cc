@@ -1,7 +1,6 @@
 // DataLoader: the time the training thread waits for a batch, and what the queue looked like.
 #include "blackbox/layout.h"
 #include "python_hooks.h"
-#include "recorder/recorder.h"
 
 namespace stepscope::recorder {
 namespace {
@@ -65,11 +64,7 @@ PyObject* wrap_loader_next(PyObject*, PyObject* const* args, Py_ssize_t n) {
     PyErr_SetString(PyExc_TypeError, "wrap_loader_next(type, new_loader)");
     return nullptr;
   }
-  const Ref original(PyObject_GetAttrString(args[0], "__next__"));
-  if (!original) return nullptr;
-  const Ref method(PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(args[0]), &g_next_method));
-  if (!method || PyObject_SetAttrString(args[0], "__next__", method.get()) != 0) return nullptr;
-  hold(g_next, original.get());
+  if (!replace_method(args[0], g_next_method, g_next)) return nullptr;
   hold(g_new_loader, args[1]);
   return none();
 }

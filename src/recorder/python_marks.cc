@@ -1,9 +1,7 @@
 // mark, name, identity, life, open and close as Python functions.
 #include <string>
 
-#include "base/clock.h"
 #include "python_hooks.h"
-#include "recorder/recorder.h"
 
 namespace stepscope::recorder {
 namespace {

@@ -1,9 +1,7 @@
 // Pauses that cut through phases: garbage collection and compilation.
 #include <string_view>
 
-#include "base/clock.h"
 #include "python_hooks.h"
-#include "recorder/recorder.h"
 
 namespace stepscope::recorder {
 namespace {

@@ -1,11 +1,10 @@
 // Optimizer steps, GradScaler.step, and what is due at a step boundary.
-#include "base/clock.h"
+#include <stdlib.h>
+
+#include <bit>
+
 #include "blackbox/layout.h"
 #include "python_hooks.h"
-#include "recorder/python_gpu.h"
-#include "recorder/recorder.h"
-
-#include <stdlib.h>
 
 namespace stepscope::recorder {
 
@@ -36,7 +35,7 @@ struct KnownOptimizers {
   }
 };
 constinit KnownOptimizers g_known;
-PyObject *g_scaler_step = nullptr, *g_str_name = nullptr;
+PyObject *g_scaler_step = nullptr, *g_scheduler_step = nullptr, *g_str_name = nullptr;
 
 int32_t environment(const char* variable, int32_t fallback) {
   const char* text = getenv(variable);
@@ -53,9 +52,11 @@ void name_optimizer(PyObject* optimizer) {
   name(NameKind::kOptimizer, id_of(optimizer), utf8(text.get()));
 }
 
-void boundary_mark(Kind kind, Edge edge, uint64_t id) {
-  mark(kind, edge, id);
-  gpu_boundary(kind, edge, id);
+void usage_sometimes() {
+  const uint64_t now_ns = monotonic_ns();
+  if (now_ns - g_hooks.last_usage_ns < kUsageEveryNs) return;
+  g_hooks.last_usage_ns = now_ns;
+  usage_mark();
 }
 
 PyObject* optimizer_pre(PyObject*, PyObject* const* args, Py_ssize_t n) {
@@ -74,11 +75,7 @@ PyObject* optimizer_post(PyObject*, PyObject* const* args, Py_ssize_t n) {
   ++g_hooks.optimizer_ends;
   if (active()) {
     boundary_mark(Kind::kOptimizer, Edge::kEnd, id_of(args[0]));
-    const uint64_t now_ns = monotonic_ns();
-    if (now_ns - g_hooks.last_usage_ns >= kUsageEveryNs) {
-      g_hooks.last_usage_ns = now_ns;
-      usage_mark();
-    }
+    usage_sometimes();
   }
   evidence(blackbox::kEvidenceOptimizer);
   return step_boundary() ? none() : nullptr;
@@ -88,18 +85,8 @@ PyObject* optimizer_post(PyObject*, PyObject* const* args, Py_ssize_t n) {
 PyObject* scaler_step(PyObject* self, PyObject* args, PyObject* kwargs) {
   PyObject* optimizer = PyTuple_Size(args) > 0 ? PyTuple_GetItem(args, 0) : nullptr;
   if (!optimizer && kwargs) optimizer = PyDict_GetItemString(kwargs, "optimizer");
-  const Py_ssize_t n = PyTuple_Size(args);
-  const Ref all(PyTuple_New(n + 1));
-  if (!all) return nullptr;
-  Py_INCREF(self);
-  PyTuple_SetItem(all.get(), 0, self);
-  for (Py_ssize_t i = 0; i < n; ++i) {
-    PyObject* item = PyTuple_GetItem(args, i);
-    Py_INCREF(item);
-    PyTuple_SetItem(all.get(), i + 1, item);
-  }
   boundary_mark(Kind::kScalerStep, Edge::kBegin, id_of(optimizer));
-  PyObject* result = PyObject_Call(g_scaler_step, all.get(), kwargs);
+  PyObject* result = call_method(g_scaler_step, self, args, kwargs);
   boundary_mark(Kind::kScalerStep, Edge::kEnd, id_of(optimizer));
   return result;
 }
@@ -107,11 +94,47 @@ PyMethodDef g_scaler_method = {"step", as_method(scaler_step), METH_VARARGS | ME
 
 // wrap_scaler(GradScaler) replaces the class attribute `step`.
 PyObject* wrap_scaler(PyObject*, PyObject* type) {
-  const Ref original(PyObject_GetAttrString(type, "step"));
-  if (!original) return nullptr;
-  const Ref method(PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(type), &g_scaler_method));
-  if (!method || PyObject_SetAttrString(type, "step", method.get()) != 0) return nullptr;
-  hold(g_scaler_step, original.get());
+  return replace_method(type, g_scaler_method, g_scaler_step) ? none() : nullptr;
+}
+
+PyObject* scheduler_step(PyObject* self, PyObject* args, PyObject* kwargs) {
+  PyObject* result = call_method(g_scheduler_step, self, args, kwargs);
+  if (result) mark(Kind::kScheduler, Edge::kMark, id_of(self));
+  return result;
+}
+PyMethodDef g_scheduler_method = {"step", as_method(scheduler_step), METH_VARARGS | METH_KEYWORDS, nullptr};
+
+PyObject* wrap_scheduler(PyObject*, PyObject* type) {
+  return replace_method(type, g_scheduler_method, g_scheduler_step) ? none() : nullptr;
+}
+
+// ---- trace_step, trace_phase, log ----
+
+PyObject* step_begin(PyObject*, PyObject*) {
+  evidence(blackbox::kEvidenceInit);
+  boundary_mark(Kind::kStep, Edge::kBegin, 0);
+  return none();
+}
+
+PyObject* step_end(PyObject*, PyObject*) {
+  if (!active()) return none();
+  boundary_mark(Kind::kStep, Edge::kEnd, 0);
+  usage_sometimes();
+  return step_boundary() ? none() : nullptr;
+}
+
+// span(kind, edge, id)
+PyObject* span(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  if (n >= 3 && active())
+    boundary_mark(static_cast<Kind>(as_u64(args[0])), static_cast<Edge>(as_u64(args[1])), as_u64(args[2]));
+  return none();
+}
+
+// value(id, number)
+PyObject* value(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  const double number = n >= 2 ? PyFloat_AsDouble(args[1]) : 0;
+  if (PyErr_Occurred()) return nullptr;
+  if (n >= 2) mark(Kind::kValue, Edge::kMark, as_u64(args[0]), std::bit_cast<uint64_t>(number));
   return none();
 }
 
@@ -204,6 +227,11 @@ PyMethodDef g_functions[] = {
     {"optimizer_pre", as_method(optimizer_pre), METH_FASTCALL, "Global optimizer pre hook."},
     {"optimizer_post", as_method(optimizer_post), METH_FASTCALL, "Global optimizer post hook."},
     {"wrap_scaler", as_method(wrap_scaler), METH_O, "wrap_scaler(GradScaler): marks around its step()."},
+    {"wrap_scheduler", as_method(wrap_scheduler), METH_O, "wrap_scheduler(LRScheduler): a mark after its step()."},
+    {"step_begin", as_method(step_begin), METH_NOARGS, "trace_step begins."},
+    {"step_end", as_method(step_end), METH_NOARGS, "trace_step ends: a step boundary."},
+    {"span", as_method(span), METH_FASTCALL, "span(kind, edge, id): a phase boundary, on the GPU's stream as well."},
+    {"value", as_method(value), METH_FASTCALL, "value(id, number)"},
     {"set_hook", as_method(set_hook), METH_FASTCALL, "set_hook(key, object): what the hooks need of torch."},
     {"set_groups", as_method(set_groups), METH_FASTCALL, "set_groups(count, default_group_id)"},
     {"request_tick", as_method(request_tick), METH_NOARGS, "Calls `tick` at the next step boundary."},
@@ -214,6 +242,22 @@ PyMethodDef g_functions[] = {
 };
 
 }  // namespace
+
+PyObject* call_method(PyObject* function, PyObject* self, PyObject* args, PyObject* kwargs) noexcept {
+  if (PyTuple_Size(args) == 0 && !kwargs) return PyObject_CallFunctionObjArgs(function, self, nullptr);
+  const Ref head(PyTuple_Pack(1, self));
+  const Ref all(head ? PySequence_Concat(head.get(), args) : nullptr);
+  return all ? PyObject_Call(function, all.get(), kwargs) : nullptr;
+}
+
+bool replace_method(PyObject* type, PyMethodDef& method, PyObject*& original) noexcept {
+  const Ref before(PyObject_GetAttrString(type, method.ml_name));
+  if (!before) return false;
+  const Ref after(PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(type), &method));
+  if (!after || PyObject_SetAttrString(type, method.ml_name, after.get()) != 0) return false;
+  hold(original, before.get());
+  return true;
+}
 
 void open_by_hook() noexcept {
   g_hooks.open_tried = true;

@@ -1,7 +1,6 @@
 // Time blocked on a collective: torch.distributed.Work.wait (eager and FSDP2 operations, synchronous ones included) and
 // the functional collectives' wait_tensor. DDP waits in C++ and passes neither: its stall is the tail of backward.
 #include "python_hooks.h"
-#include "recorder/recorder.h"
 
 namespace stepscope::recorder {
 namespace {
@@ -28,19 +27,13 @@ void wait_mark(Edge edge, const LastIssue& issue) {
   mark(Kind::kWait, edge, issue.group, issue.sequence, 0, issue.detail, issue.flags);
 }
 
-PyObject* call_method(PyObject* function, PyObject* self, PyObject* args, PyObject* kwargs) {
-  const Py_ssize_t n = PyTuple_Size(args);
-  if (n == 0 && !kwargs) return PyObject_CallFunctionObjArgs(function, self, nullptr);
-  const Ref head(PyTuple_Pack(1, self));
-  const Ref all(head ? PySequence_Concat(head.get(), args) : nullptr);
-  return all ? PyObject_Call(function, all.get(), kwargs) : nullptr;
-}
-
 PyObject* work_wait(PyObject* self, PyObject* args, PyObject* kwargs) {
   if (!active()) return call_method(g_work_wait, self, args, kwargs);
   const LastIssue issue = waited_for(self);
   wait_mark(Edge::kBegin, issue);
+  gpu_wait_point(GpuWaitPoint::kWork, Edge::kBegin);
   PyObject* result = call_method(g_work_wait, self, args, kwargs);
+  gpu_wait_point(GpuWaitPoint::kWork, Edge::kEnd);
   wait_mark(Edge::kEnd, issue);
   if (g_hooks.stamping && result)
     mark(Kind::kCollectiveDone, Edge::kMark, issue.group, issue.sequence, 0, issue.detail, issue.flags);
@@ -50,12 +43,7 @@ PyMethodDef g_wait_method = {"wait", as_method(work_wait), METH_VARARGS | METH_K
                              "torch.distributed.Work.wait with marks around it."};
 
 PyObject* wrap_work_wait(PyObject*, PyObject* type) {
-  const Ref original(PyObject_GetAttrString(type, "wait"));
-  if (!original) return nullptr;
-  const Ref method(PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(type), &g_wait_method));
-  if (!method || PyObject_SetAttrString(type, "wait", method.get()) != 0) return nullptr;
-  hold(g_work_wait, original.get());
-  return none();
+  return replace_method(type, g_wait_method, g_work_wait) ? none() : nullptr;
 }
 
 PyObject* wait_tensor(PyObject*, PyObject* args, PyObject* kwargs) {

@@ -1,6 +1,7 @@
 """Compilation: spans from dynamo's own callbacks, and what torch.compile must know about our hooks.
 
-torch._dynamo.reset() drops the callbacks: the C side sees the empty list at the next step boundary.
+torch._dynamo.reset() drops the callbacks: they are put back at once, or where that cannot be arranged at the next step
+boundary, when the C side sees the empty list.
 """
 
 from __future__ import annotations
@@ -10,15 +11,12 @@ from typing import Any
 
 from stepscope import _native as native
 from stepscope._late import when_imported
+from stepscope._traced import nothing
 from stepscope.hooks import boundary, names
 
 _substitutes: list[tuple[Any, Any]] = []
 _substituted = False
 _handler: Any = None
-
-
-def _nothing(*args: Any, **kwargs: Any) -> None:
-    return None
 
 
 def substitute(function: Any, traced: Any) -> None:
@@ -67,12 +65,21 @@ def _register() -> None:
 def _dynamo_imported(module: ModuleType) -> None:
     global _handler
     _handler = module.callback_handler
+    clear = _handler.clear
+
+    def clear_but_ours() -> None:
+        clear()
+        _register()
+
+    _handler.clear = clear_but_ours
     _register()
 
 
 def install(torch: ModuleType, _native: ModuleType) -> None:
     if hasattr(torch.compiler, "substitute_in_graph"):
-        for function in (native.forward_pre, native.forward_post, native.mark):
-            substitute(function, _nothing)
+        hooks = (native.forward_pre, native.forward_post)
+        api = (native.mark, native.span, native.value, native.step_begin, native.step_end)
+        for function in hooks + api:
+            substitute(function, nothing)
     when_imported("torch._dynamo.callback", _dynamo_imported)
     boundary.on(boundary.COMPILE_LOST, _register)
