@@ -142,7 +142,7 @@ void GpuPoller::drain() noexcept {
     timespec pause{0, static_cast<long>(kMs)};
     ::nanosleep(&pause, nullptr);
   } while (true);
-  write_status();
+  write_status(true);
 }
 
 void GpuPoller::idle(int ms) noexcept {
@@ -157,7 +157,7 @@ bool GpuPoller::too_many_errors() noexcept {
   const blackbox::Control* asked = control();
   const bool told = asked && asked->stop.load(std::memory_order_relaxed) != 0;
   if (errors < kGpuMaxErrors && code != kCuDeinitialized && !told) return false;
-  write_status();
+  write_status(true);
   if (told) return gpu_stop("stopped by the agent", 0), true;
   if (code == kCuDeinitialized) return gpu_stop("the CUDA driver shut down", 0), true;
   name(NameKind::kUnavailable, 0,
@@ -314,11 +314,11 @@ void GpuPoller::calibrate_from(const EventSlot& slot, int64_t gpu_ns) noexcept {
   shared_.bracket_ns.store(clock_.half_bracket_ns(), std::memory_order_relaxed);
 }
 
-void GpuPoller::write_status() noexcept {
+void GpuPoller::write_status(bool last) noexcept {
   const uint64_t now = monotonic_ns();
   const uint64_t missing = shared_.missing.load(), errors = shared_.errors.load();
   // Trouble that goes on is told once a second at most, quiet every ten.
-  if (missing + errors != reported_trouble_ && now + kStatusEveryNs < next_status_ns_ + 1000 * kMs) return;
+  if (!last && missing + errors != reported_trouble_ && now + kStatusEveryNs < next_status_ns_ + 1000 * kMs) return;
   reported_trouble_ = missing + errors;
   next_status_ns_ = now + kStatusEveryNs;
   const uint64_t code = static_cast<uint32_t>(shared_.last_error.load());

@@ -29,14 +29,15 @@ Plugin& Plugin::instance() noexcept {
   Plugin* plugin = g_plugin.load(std::memory_order_acquire);
   if (plugin) [[likely]]
     return *plugin;
-  static Plugin* made = [] {
-    auto* fresh = new Plugin;
-    ::pthread_atfork(nullptr, nullptr, [] { g_forked.store(true, std::memory_order_relaxed); });
-    g_plugin.store(fresh, std::memory_order_release);
-    return fresh;
-  }();
-  return *made;
+  static std::once_flag once;
+  std::call_once(once, [] { ::pthread_atfork(nullptr, nullptr, [] { g_forked.store(true, std::memory_order_relaxed); }); });
+  auto* fresh = new Plugin;
+  if (g_plugin.compare_exchange_strong(plugin, fresh, std::memory_order_acq_rel)) return *fresh;
+  delete fresh;
+  return *plugin;
 }
+
+void Plugin::reset_for_test() noexcept { g_plugin.store(nullptr); }
 
 void Plugin::init(void** context, int* mask, const CommView& view) noexcept {
   *context = nullptr;

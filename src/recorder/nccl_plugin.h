@@ -73,6 +73,9 @@ class Plugin {
   Counts counts() noexcept;
   Choice choice() noexcept { return choice_; }
 
+  // The next instance() is a new one; the old one is left alone.
+  static void reset_for_test() noexcept;
+
  private:
   Handle api_call(Comm& comm, const View& view, uint64_t now) noexcept;
   Handle launch(Comm& comm, const View& view, uint64_t now) noexcept;
