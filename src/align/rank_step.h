@@ -44,6 +44,40 @@ struct CollectiveIssue {
   int64_t since_backward_ns = -1;  // own time since the enclosing backward began, -1 outside of backward
 };
 
+// The same step on the GPU clock: between the last boundary events of two steps on the compute stream.
+struct GpuStep {
+  int64_t begin_ns = 0;        // mapped to the host's clock
+  int64_t wall_ns = 0;         // sum(own) + sum(stalls) == wall
+  LedgerNs own{};
+  std::vector<Stall> stalls;
+  std::vector<LedgerNs> segments;
+  uint32_t host_bound = 0;     // bit per category: the GPU ran the phase as slowly as the host launched it
+  bool captured = false;       // ran as a CUDA graph: phases inside are not visible
+};
+
+// One collective on the device (NCCL): duration on this rank, waiting included.
+struct DeviceOp {
+  uint64_t group = 0, sequence = 0, bytes = 0;
+  uint8_t op = 0;
+  uint16_t peer = 0;
+  int64_t begin_ns = 0, end_ns = 0;  // GPU clock mapped to host ns
+};
+
+// The allocator at the last reading of the step.
+struct DeviceMemory {
+  uint64_t allocated_bytes = 0, reserved_bytes = 0, active_bytes = 0, inactive_split_bytes = 0;
+  uint64_t peak_bytes = 0;                     // as the allocator says; 0 = not known
+  uint64_t retries = 0, ooms = 0, device_allocs = 0, device_frees = 0;  // since process start
+};
+
+// A failed allocation.
+struct OutOfMemory {
+  uint64_t requested_bytes = 0, allocated_bytes = 0, reserved_bytes = 0, capacity_bytes = 0;
+  uint64_t largest_free_block_bytes = 0, device_free_bytes = 0, inactive_split_bytes = 0, grown_bytes = 0;
+  uint32_t step = 0;
+  Category phase = Category::kUnattributed;
+};
+
 struct Usage {  // deltas over the step, training thread only
   int64_t cpu_ns = 0;
   int64_t involuntary_switches = 0, voluntary_switches = 0, major_faults = 0;
@@ -67,6 +101,9 @@ struct RankStep {
   std::vector<LedgerNs> segments;
   std::vector<CollectiveIssue> collectives;
   std::optional<Usage> usage;
+  std::optional<GpuStep> gpu;               // jobs on a GPU, where its boundary events were resolved
+  std::vector<DeviceOp> device_ops;
+  std::optional<DeviceMemory> memory;
   FetchStats fetch;
   int64_t gc_ns = 0;                        // host_pause by cause
   int64_t sync_ns = 0;
@@ -102,6 +139,7 @@ struct RankLife {
   std::string open_detail;
   LedgerNs startup{}, teardown{};
   uint64_t records = 0, lost = 0, torn = 0;
+  std::vector<OutOfMemory> out_of_memory;
   std::vector<std::string> unavailable;  // "signal: reason"
 };
 

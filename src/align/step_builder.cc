@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <deque>
 #include <optional>
+#include <tuple>
 #include <utility>
 
+#include "align/gpu_lane.h"
 #include "align/span_stack.h"
 #include "align/step_accumulator.h"
 #include "align/step_rule.h"
@@ -16,6 +19,7 @@ namespace stepscope {
 namespace {
 
 constexpr int64_t kTagFloorNs = 1'000'000;        // a millisecond of compile, save or validation tags a step
+constexpr size_t kMaxPendingOps = 8192, kMaxOoms = 16;
 constexpr size_t kMaxUndecided = 4 * StepRule::kFallbackBackwards;
 
 enum class LoaderRole : uint8_t { kUnknown, kTraining, kEvaluation };
@@ -44,7 +48,12 @@ struct StepBuilder::Impl {
   int64_t candidate_ns = 0;
   struct Piece { StepAccumulator work; int64_t end_ns; };
   std::vector<Piece> undecided;      // one per backward while it is unknown whether an optimizer exists
+  std::deque<RankStep> awaiting;     // complete on the host, waiting for their device events
   std::vector<RankStep> completed;
+  GpuLane gpu;
+  std::deque<DeviceOp> device_ops;   // resolved, not yet given to a step
+  std::map<std::tuple<uint64_t, uint64_t, uint8_t>, uint64_t> op_bytes;  // communicator, sequence, op
+  bool group_hooks = false;          // process-group hooks report collectives: NCCL's own reports are only timed
 
   bool started = false, finished = false;
   int64_t last_ns = 0;
@@ -57,6 +66,7 @@ struct StepBuilder::Impl {
   int64_t pending_fetch_ns = 0, pending_epoch_ns = 0;  // charged while the loader's role was unknown
   bool scaler_stepped = false;
   int step_depth = 0;
+  DeviceMemory memory;
   Usage usage_now, usage_boundary;
   bool usage_known = false, usage_base = false;
   uint32_t records_since = 0, lost_since = 0;
@@ -91,6 +101,7 @@ struct StepBuilder::Impl {
       return;
     }
     const Now now = stack.now(gap(), tail_stalls());
+    gpu.host_span(t - ns, t, now.stall ? now.phase : now.category, now.stall);
     if (!now.stall) {
       flush_stall();
       open.add_own(now.category, ns);
@@ -143,7 +154,27 @@ struct StepBuilder::Impl {
     if (step.own[index(Category::kValidation)] > kTagFloorNs) step.tags |= kTagValidation;
     if (step.own[index(Category::kEpochStart)] > kTagFloorNs) step.tags |= kTagEpochStart;
     life.last_step_ns = end_ns;
-    completed.push_back(std::move(step));
+    awaiting.push_back(std::move(step));
+    release(false);
+  }
+
+  // Hands out the steps whose device events are here, or that have none to wait for.
+  void release(bool all) {
+    while (!awaiting.empty()) {
+      RankStep& step = awaiting.front();
+      if (!all && gpu.wants(step.end_ns, last_ns)) return;
+      if (gpu.seen()) {
+        step.gpu = gpu.take(step.begin_ns, step.end_ns);
+        if (step.gpu && step.gpu->captured) step.tags |= kTagCaptured;
+        const int64_t until = step.gpu ? step.gpu->begin_ns + step.gpu->wall_ns : step.end_ns;
+        while (!device_ops.empty() && device_ops.front().end_ns <= until) {
+          step.device_ops.push_back(device_ops.front());
+          device_ops.pop_front();
+        }
+      }
+      completed.push_back(std::move(step));
+      awaiting.pop_front();
+    }
   }
 
   void candidate(int64_t t) {
@@ -344,10 +375,12 @@ struct StepBuilder::Impl {
       case Kind::kStep:
         start(t);
         step_depth = std::max(0, step_depth - 1);
-        if (step_depth == 0) {
+        if (e.flags & kStepBoundary) {
+          apply(rule.boundary_here(), t);
+        } else if (step_depth == 0) {
           apply(rule.step_end(), t);
-          loss_gap = false;
         }
+        if (step_depth == 0) loss_gap = false;
         return;
       case Kind::kOptimizer:
       case Kind::kScalerStep:
@@ -358,6 +391,7 @@ struct StepBuilder::Impl {
         return apply(rule.optimizer_end(e.a), t);
       case Kind::kBackward:
         if (!was_open) return;
+        if (span.collectives) gpu.backward_meets(t, span.last_group, group_hooks ? span.last_sequence : backward_tails);
         ++backward_tails;
         fetched_since_work = false;
         return apply(rule.backward_end(e.a == 1 && !stack.inside(Kind::kCompile)), t);
@@ -403,7 +437,35 @@ struct StepBuilder::Impl {
         // Only where something can be waited for; otherwise the rest of backward is its own work.
         if (OpenSpan* backward = stack.innermost(Kind::kBackward)) backward->own_ended = true;
         return;
-      case Kind::kCollective: return on_collective(e, t);
+      case Kind::kCollective:
+        group_hooks = true;
+        return on_collective(e, t);
+      case Kind::kNcclOp: return on_nccl_op(e, t);
+      case Kind::kNcclTime: return on_nccl_time(e);
+      case Kind::kGpuMark:
+        return gpu.mark(static_cast<int64_t>(e.time_ns), static_cast<uint16_t>(e.a), e.b, static_cast<int64_t>(e.d), static_cast<int64_t>(e.c), e.flags);
+      case Kind::kMemory:
+        memory.allocated_bytes = e.a, memory.reserved_bytes = e.b, memory.active_bytes = e.c, memory.inactive_split_bytes = e.d;
+        if (started) open.facts().memory = memory;
+        return;
+      case Kind::kMemoryCounters:
+        memory.retries = e.a, memory.ooms = e.b, memory.device_allocs = e.c, memory.device_frees = e.d;
+        return;
+      case Kind::kMemoryPeak: memory.peak_bytes = e.a; return;
+      case Kind::kOutOfMemory: {
+        OutOfMemory oom;
+        oom.requested_bytes = e.a, oom.allocated_bytes = e.b, oom.reserved_bytes = e.c, oom.capacity_bytes = e.d;
+        oom.step = life.steps + (rule.has_candidate() ? 1 : 0);
+        oom.phase = stack.now(gap(), false).category;
+        if (life.out_of_memory.size() < kMaxOoms) life.out_of_memory.push_back(oom);
+        return;
+      }
+      case Kind::kOutOfMemoryDetail:
+        if (!life.out_of_memory.empty()) {
+          OutOfMemory& oom = life.out_of_memory.back();
+          oom.largest_free_block_bytes = e.a, oom.device_free_bytes = e.b, oom.inactive_split_bytes = e.c, oom.grown_bytes = e.d;
+        }
+        return;
       case Kind::kCollectiveDone: {
         const auto op = static_cast<uint8_t>(e.d & 0xff);
         if (!open.complete(e.a, e.b, op, t)) done.complete(e.a, e.b, op, t);
@@ -461,6 +523,39 @@ struct StepBuilder::Impl {
     if (started) open.add_collective(issue);
   }
 
+  void on_nccl_op(const Event& e, int64_t t) {
+    const auto op = static_cast<uint8_t>(e.d & 0xff);
+    op_bytes[{e.a, e.b, op}] = e.c;
+    if (op_bytes.size() > kMaxPendingOps) op_bytes.erase(op_bytes.begin());
+    if (group_hooks || (e.flags & kNcclP2p)) return;
+    CollectiveIssue issue;
+    issue.group = e.a, issue.sequence = e.b, issue.bytes = e.c, issue.op = op, issue.time_ns = t;
+    if (OpenSpan* backward = stack.innermost(Kind::kBackward)) {
+      issue.since_backward_ns = t - backward->begin_ns;
+      ++backward->collectives;
+      backward->last_group = e.a;
+      backward->last_sequence = e.b;
+    }
+    if (started) open.add_collective(issue);
+  }
+
+  void on_nccl_time(const Event& e) {
+    DeviceOp op;
+    op.group = e.a;
+    op.sequence = e.b & 0xff'ffff'ffffull;
+    op.peer = static_cast<uint16_t>(e.b >> 40);
+    op.op = static_cast<uint8_t>(e.b >> 56);
+    if (e.c == 0) return;  // only the end is known: no duration
+    op.begin_ns = static_cast<int64_t>(e.c);
+    op.end_ns = static_cast<int64_t>(e.d);
+    if (const auto found = op_bytes.find({op.group, op.sequence, op.op}); found != op_bytes.end()) {
+      op.bytes = found->second;
+      op_bytes.erase(found);
+    }
+    device_ops.push_back(op);
+    if (device_ops.size() > kMaxPendingOps) device_ops.pop_front();
+  }
+
   void push(const Event& e) {
     if (finished) return;
     ++records_since;
@@ -473,12 +568,14 @@ struct StepBuilder::Impl {
     if (edge == Edge::kMark) {
       const bool moves_time = main || kind == Kind::kBackwardOwn;
       if (moves_time) charge(t);
-      return mark(e, kind, t, main);
+      mark(e, kind, t, main);
+      if (kind == Kind::kGpuMark) release(false);
+      return;
     }
     if (!main) return;
     charge(t);
-    if (edge == Edge::kBegin) return begin(e, kind, t);
-    if (edge == Edge::kEnd) return end(e, kind, t);
+    if (edge == Edge::kBegin) begin(e, kind, t);
+    if (edge == Edge::kEnd) end(e, kind, t);
   }
 
   void finish(int64_t end_ns) {
@@ -492,6 +589,7 @@ struct StepBuilder::Impl {
     count_records();
     if (rule.has_candidate()) close_at_candidate(kTagProvisional);
     resolve_undecided();
+    release(true);
     finished = true;
     life.end_ns = t;
     if (started) {

@@ -54,6 +54,13 @@ StepRule::Verdict StepRule::step_end() {
   return Verdict::kCloseHere;
 }
 
+StepRule::Verdict StepRule::boundary_here() {
+  explicit_ = true;
+  inferred_ = false;
+  boundary();
+  return Verdict::kCloseHere;
+}
+
 uint64_t StepRule::signature() const {
   uint64_t hash = 0;
   for (const auto& [id, seen] : stepped_) hash ^= (id + 1) * 0x9e3779b97f4a7c15ull;

@@ -27,6 +27,7 @@ class StepRule {
   Verdict backward_end(bool accumulates);
   Verdict step_begin();
   Verdict step_end();
+  Verdict boundary_here();  // the program says so, whatever optimizers did
 
   // Optimizers that stepped in the step closed last, as one hash (order does not count): compare like with like.
   uint64_t closed_signature() const { return closed_signature_; }

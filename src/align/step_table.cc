@@ -6,12 +6,43 @@ namespace stepscope {
 
 namespace {
 
-constexpr size_t kMaxBuckets = 64;
+constexpr size_t kMaxBuckets = 64, kMaxDeviceOps = 256;
 
 LedgerMs to_ms(const LedgerNs& ns) {
   LedgerMs ms;
   for (size_t c = 0; c < kCategoryCount; ++c) ms[c] = static_cast<float>(static_cast<double>(ns[c]) * 1e-6);
   return ms;
+}
+
+// Length of the union of intervals that are sorted by nothing in particular.
+float union_ms(const std::vector<DeviceOp>& ops) {
+  std::vector<std::pair<int64_t, int64_t>> spans;
+  for (const DeviceOp& op : ops) spans.push_back({op.begin_ns, op.end_ns});
+  std::sort(spans.begin(), spans.end());
+  int64_t total = 0, reach = INT64_MIN;
+  for (const auto& [begin, end] : spans) {
+    if (end <= reach) continue;
+    total += end - std::max(begin, reach == INT64_MIN ? begin : reach);
+    reach = end;
+  }
+  return static_cast<float>(static_cast<double>(total) * 1e-6);
+}
+
+void fill_device(Cell& cell, const RankStep& step) {
+  for (const DeviceOp& op : step.device_ops) {
+    if (cell.device_ops.size() >= kMaxDeviceOps) break;
+    cell.device_ops.push_back({op.group, op.sequence, op.bytes, op.op, static_cast<float>((op.end_ns - op.begin_ns) * 1e-6)});
+  }
+  if (!step.device_ops.empty()) cell.device_comm_ms = union_ms(step.device_ops);
+  if (!step.memory) return;
+  cell.allocated_bytes = static_cast<double>(step.memory->allocated_bytes);
+  cell.reserved_bytes = static_cast<double>(step.memory->reserved_bytes);
+  cell.active_bytes = static_cast<double>(step.memory->active_bytes);
+  cell.inactive_split_bytes = static_cast<double>(step.memory->inactive_split_bytes);
+  if (step.memory->peak_bytes) cell.peak_bytes = static_cast<double>(step.memory->peak_bytes);
+  cell.retries = step.memory->retries;
+  cell.ooms = step.memory->ooms;
+  cell.device_frees = step.memory->device_frees;
 }
 
 }  // namespace
@@ -31,13 +62,20 @@ Cell to_cell(const RankStep& step) {
   Cell cell;
   cell.present = true;
   cell.tags = step.tags;
-  cell.wall_ms = static_cast<float>(step.wall_ns() * 1e-6);
-  cell.stall_ms = static_cast<float>(step.stall_ns() * 1e-6);
   cell.end_ns = step.end_ns;
-  cell.ms = to_ms(step.own);
-  for (const LedgerNs& segment : step.segments) cell.segments.push_back(to_ms(segment));
-  for (const Stall& s : step.stalls)
+  cell.host_wall_ms = static_cast<float>(step.wall_ns() * 1e-6);
+  cell.host_ms = to_ms(step.own);
+  cell.host_ms[index(Category::kCommTransfer)] += static_cast<float>(step.stall_ns() * 1e-6);
+  cell.gpu = step.gpu.has_value();
+  cell.host_bound = cell.gpu ? step.gpu->host_bound : 0;
+  cell.wall_ms = cell.gpu ? static_cast<float>(step.gpu->wall_ns * 1e-6) : cell.host_wall_ms;
+  cell.ms = to_ms(cell.gpu ? step.gpu->own : step.own);
+  for (const LedgerNs& segment : cell.gpu ? step.gpu->segments : step.segments) cell.segments.push_back(to_ms(segment));
+  for (const Stall& s : cell.gpu ? step.gpu->stalls : step.stalls) {
     cell.stalls.push_back({s.group, s.sequence, static_cast<float>(s.duration_ns * 1e-6), 0, s.phase});
+    cell.stall_ms += cell.stalls.back().stall_ms;
+  }
+  fill_device(cell, step);
   for (const CollectiveIssue& issue : step.collectives) {
     cell.bytes += static_cast<double>(issue.bytes);
     if (issue.since_backward_ns < 0 && issue.bytes <= kSmallCollectiveBytes && !issue.p2p) ++cell.small_collectives;

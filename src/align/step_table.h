@@ -25,6 +25,12 @@ struct CellStall {
   Category phase = Category::kBackward;
 };
 
+struct CellOp {
+  uint64_t group = 0, sequence = 0, bytes = 0;
+  uint8_t op = 0;
+  float ms = 0;
+};
+
 // One rank in one step. After attribution (analyze/attribution.h) own[] also holds comm_transfer and straggler_wait,
 // and the cell's categories add up to wall_ms.
 struct Cell {
@@ -32,7 +38,16 @@ struct Cell {
   uint32_t tags = 0;
   float wall_ms = 0, stall_ms = 0, wait_ms = 0, caused_ms = 0;
   int64_t end_ns = 0;
-  LedgerMs ms{};
+  // The main axis: the GPU's where its events were resolved, else the host's. host_ms is always the host's ledger, its
+  // stalls as comm_transfer.
+  bool gpu = false;
+  LedgerMs ms{}, host_ms{};
+  float host_wall_ms = 0;
+  uint32_t host_bound = 0;          // GPU axis: bit per category, see GpuStep
+  std::vector<CellOp> device_ops;
+  float device_comm_ms = -1;        // union of communication on the device, hidden or not; < 0: not measured
+  double allocated_bytes = -1, reserved_bytes = -1, active_bytes = -1, inactive_split_bytes = -1, peak_bytes = -1;
+  uint64_t retries = 0, ooms = 0, device_frees = 0;
   std::vector<LedgerMs> segments;   // own time before, between and after the stalls
   std::vector<CellStall> stalls;
   std::vector<float> bucket_ms;     // backward begin to issue of the step's k-th collective in backward

@@ -87,8 +87,8 @@ void fill_ranks(Snapshot& s, const Judged& j, const RunSums& sums) {
     if (r < static_cast<int>(sums.ranks.size())) {
       const RankSums& sum = sums.ranks[r];
       out.steps = sum.steps;
-      for (size_t c = 0; c < kCategoryCount; ++c) out.ledger[c] = static_cast<int64_t>(std::llround(sum.ms[c] * 1e6));
-      out.steps_wall_ms = sum.wall_ms;
+      for (size_t c = 0; c < kCategoryCount; ++c) out.ledger[c] = static_cast<int64_t>(std::llround(sum.host_ms[c] * 1e6));
+      out.steps_wall_ms = sum.host_wall_ms;
       if (sum.wall_ms > 0 && sum.samples > 0) out.samples_per_s = sum.samples / sum.wall_ms * 1e3;
       if (sum.wall_ms > 0 && sum.tokens > 0) out.tokens_per_s = sum.tokens / sum.wall_ms * 1e3;
     }

@@ -1,0 +1,148 @@
+#include "align/gpu_lane.h"
+
+#include <algorithm>
+
+#include "align/step_accumulator.h"
+
+namespace stepscope {
+
+namespace {
+
+constexpr double kHostBoundRatio = 0.93;  // GPU span of a phase against its host span: nearly equal = launch-bound
+
+Category category_of(Kind kind) {
+  switch (kind) {
+    case Kind::kForward: return Category::kForward;
+    case Kind::kBackward: return Category::kBackward;
+    case Kind::kOptimizer:
+    case Kind::kScalerStep: return Category::kOptimizer;
+    case Kind::kH2d: return Category::kH2d;
+    case Kind::kUserPhase: return Category::kUserCode;
+    default: return Category::kUnattributed;
+  }
+}
+
+}  // namespace
+
+void GpuLane::mark(int64_t host_ns, uint16_t kind, uint64_t id, int64_t gpu_ns, int64_t mapped_ns, uint16_t flags) {
+  seen_ = true;
+  if (gpu_ns == 0 && mapped_ns == 0 && !(flags & kGpuCaptured)) return;
+  // Events of one stream resolve in order; several threads may have marked, so keep host order.
+  Mark m{host_ns, gpu_ns, mapped_ns, kind, flags, id};
+  auto at = marks_.end();
+  while (at != marks_.begin() && std::prev(at)->host_ns > host_ns) --at;
+  marks_.insert(at, m);
+  if (marks_.size() > kMaxMarks) marks_.pop_front();
+}
+
+void GpuLane::host_span(int64_t begin_ns, int64_t end_ns, Category category, bool stall) {
+  if (!seen_) return;
+  if (!spans_.empty() && spans_.back().category == category && spans_.back().stall == stall && spans_.back().end_ns == begin_ns)
+    spans_.back().end_ns = end_ns;
+  else
+    spans_.push_back({begin_ns, end_ns, category, stall});
+  if (spans_.size() > kMaxSpans) spans_.pop_front();
+}
+
+void GpuLane::backward_meets(int64_t end_ns, uint64_t group, uint64_t sequence) {
+  if (!seen_) return;
+  meetings_.push_back({end_ns, group, sequence});
+  if (meetings_.size() > kMaxSpans) meetings_.pop_front();
+}
+
+bool GpuLane::wants(int64_t end_ns, int64_t now_ns) const {
+  if (!seen_ || now_ns - end_ns > kPatienceNs) return false;
+  // Events are resolved in order: one that was marked after the step's end shows that all of its own are here.
+  return marks_.empty() || marks_.back().host_ns <= end_ns;
+}
+
+// Between phases the stream is idle or does unnamed work: the host's activity names it.
+void GpuLane::charge_gap(GpuStep& out, const Mark& from, const Mark& to) const {
+  const int64_t gap_ns = to.gpu_ns - from.gpu_ns;
+  if (gap_ns <= 0) return;
+  int64_t named_ns = 0;
+  for (const HostSpan& span : spans_) {
+    const int64_t ns = std::min(span.end_ns, to.mapped_ns) - std::max(span.begin_ns, from.mapped_ns);
+    if (ns <= 0) continue;
+    const int64_t part = std::min(ns, gap_ns - named_ns);
+    if (part <= 0) break;
+    // Phases of compute that the host was in while the stream was between them: the GPU waited for launches.
+    out.own[index(span.category)] += part;
+    out.segments.back()[index(span.category)] += part;
+    named_ns += part;
+  }
+  out.own[index(Category::kUnattributed)] += gap_ns - named_ns;
+  out.segments.back()[index(Category::kUnattributed)] += gap_ns - named_ns;
+}
+
+std::optional<GpuStep> GpuLane::take(int64_t begin_ns, int64_t end_ns) {
+  std::vector<Mark> in;
+  while (!marks_.empty() && marks_.front().host_ns <= end_ns) {
+    if (marks_.front().host_ns > begin_ns || !boundary_) in.push_back(marks_.front());
+    marks_.pop_front();
+  }
+  const bool captured = std::any_of(in.begin(), in.end(), [](const Mark& m) { return m.flags & kGpuCaptured; });
+  std::erase_if(in, [](const Mark& m) { return m.flags & kGpuCaptured; });
+  std::optional<GpuStep> out;
+  if (!in.empty() && boundary_ && in.back().gpu_ns > boundary_->gpu_ns) {
+    out.emplace();
+    out->segments.emplace_back();
+    out->begin_ns = boundary_->mapped_ns;
+    out->wall_ns = in.back().gpu_ns - boundary_->gpu_ns;
+    out->captured = captured;
+    LedgerNs gpu_span{}, host_span{};
+    Mark before = *boundary_;
+    for (const Mark& m : in) {
+      const int64_t ns = m.gpu_ns - before.gpu_ns;
+      const Now now = stack_.now(Category::kUnattributed, true);
+      if (ns > 0) {
+        if (now.stall) {
+          Stall stall{0, 0, before.mapped_ns, ns, now.phase};
+          if (const OpenSpan* wait = stack_.innermost(Kind::kWait)) {
+            stall.group = wait->id, stall.sequence = wait->sequence;
+          } else {
+            for (const Meeting& meeting : meetings_)
+              if (meeting.end_ns >= m.host_ns) {
+                stall.group = meeting.group, stall.sequence = meeting.sequence;
+                break;
+              }
+          }
+          out->stalls.push_back(stall);
+          out->segments.emplace_back();
+        } else if (now.category == Category::kUnattributed) {
+          charge_gap(*out, before, m);
+        } else {
+          out->own[index(now.category)] += ns;
+          out->segments.back()[index(now.category)] += ns;
+          gpu_span[index(now.category)] += ns;
+          host_span[index(now.category)] += m.host_ns - before.host_ns;
+        }
+      }
+      const Kind kind = kind_of(m.kind);
+      if (kind == Kind::kBackwardOwn) {
+        if (OpenSpan* backward = stack_.innermost(Kind::kBackward)) {
+          // Without a collective there is nobody to wait for.
+          backward->own_ended = std::any_of(meetings_.begin(), meetings_.end(), [&](const Meeting& x) { return x.end_ns >= m.host_ns && x.end_ns <= end_ns; });
+        }
+      } else if (edge_of(m.kind) == Edge::kBegin && kind != Kind::kStep) {
+        OpenSpan span;
+        span.kind = kind, span.id = m.id, span.category = category_of(kind), span.begin_ns = m.gpu_ns;
+        stack_.push(span);
+      } else if (edge_of(m.kind) == Edge::kEnd) {
+        stack_.pop(kind, m.id, nullptr);
+      }
+      if (m.gpu_ns >= before.gpu_ns) before = m;
+    }
+    for (size_t c = 0; c < kCategoryCount; ++c)
+      if (gpu_span[c] > 0 && static_cast<double>(host_span[c]) >= kHostBoundRatio * static_cast<double>(gpu_span[c]))
+        out->host_bound |= 1u << c;
+  } else {
+    stack_.clear();
+  }
+  if (!in.empty()) boundary_ = in.back();
+  while (!meetings_.empty() && meetings_.front().end_ns <= end_ns) meetings_.pop_front();
+  while (!spans_.empty() && boundary_ && spans_.front().end_ns < boundary_->mapped_ns - 1'000'000) spans_.pop_front();
+  return out;
+}
+
+}  // namespace stepscope

@@ -1,0 +1,59 @@
+// The device side of one rank's steps: boundary events of the compute stream (Kind::GpuMark) become a second ledger on
+// the GPU clock (DESIGN section 4, GPU jobs).
+//
+// A GPU step lies between the last boundary events of two host steps. Between its events the stream is in a phase
+// (busy or idle inside: not visible at boundaries), stalled at a wait point (the tail of backward, wait points of the
+// library), or between phases: then it is charged to what the host was doing at that time (HostSpans).
+//
+// Resolved events arrive a few ms after the host's records; wants() says whether a step must still wait for them.
+// A plain single-threaded object. Bounded: at most kMaxMarks events and kMaxSpans host spans are kept.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+
+#include "align/rank_step.h"
+#include "align/span_stack.h"
+
+namespace stepscope {
+
+// What the training thread was in, merged runs of one category. Times are host ns.
+struct HostSpan {
+  int64_t begin_ns, end_ns;
+  Category category;
+  bool stall;
+};
+
+class GpuLane {
+ public:
+  static constexpr size_t kMaxMarks = 65536, kMaxSpans = 16384;
+  // After so long without the events of a step, it goes on without them.
+  static constexpr int64_t kPatienceNs = 3'000'000'000;
+
+  // A resolved event. host_ns: when the host marked it; gpu_ns: GPU clock; mapped_ns: the same on the host's clock.
+  void mark(int64_t host_ns, uint16_t kind, uint64_t id, int64_t gpu_ns, int64_t mapped_ns, uint16_t flags);
+  void host_span(int64_t begin_ns, int64_t end_ns, Category category, bool stall);
+  // A backward that ended at this host time issued collectives: its tail on the GPU is a stall of this group.
+  void backward_meets(int64_t end_ns, uint64_t group, uint64_t sequence);
+
+  bool seen() const { return seen_; }
+  // True when events of a step that ended at `end_ns` may still come; `now_ns` is the newest record's time.
+  bool wants(int64_t end_ns, int64_t now_ns) const;
+  // The GPU side of the host step (begin_ns, end_ns]; nullopt when its boundary was not resolved. Forgets what is older.
+  std::optional<GpuStep> take(int64_t begin_ns, int64_t end_ns);
+
+ private:
+  struct Mark { int64_t host_ns, gpu_ns, mapped_ns; uint16_t kind, flags; uint64_t id; };
+  struct Meeting { int64_t end_ns; uint64_t group, sequence; };
+  void charge_gap(GpuStep& out, const Mark& from, const Mark& to) const;
+
+  std::deque<Mark> marks_;
+  std::deque<HostSpan> spans_;
+  std::deque<Meeting> meetings_;
+  std::optional<Mark> boundary_;   // last event of the step before
+  SpanStack stack_;
+  bool seen_ = false;
+};
+
+}  // namespace stepscope
