@@ -193,6 +193,7 @@ Handle Plugin::op(Comm& comm, const View& view, uint64_t now) noexcept {
   const Handle handle = events_.create(view.type, comm.number, now);
   if (Event* event = events_.find(handle)) {
     event->key = key;
+    event->hash = comm.hash.get();
     event->captured = captured;
     event->channels = view.channels;
   }
@@ -226,7 +227,10 @@ Handle Plugin::copy_engine_op(Comm& comm, const View& view, uint64_t now) noexce
   const uint16_t flags = kNcclCopyEngine | (comm.launch_captured ? kNcclCaptured : 0);
   write_op(comm, view, key, now, now, flags);
   const Handle handle = events_.create(kCeColl, comm.number, now);
-  if (Event* event = events_.find(handle)) event->key = key;
+  if (Event* event = events_.find(handle)) {
+    event->key = key;
+    event->hash = comm.hash.get();
+  }
   link_op(comm, handle);
   return handle;
 }
@@ -261,8 +265,7 @@ void Plugin::span_resolved(Handle cookie, uint64_t begin_ns, uint64_t end_ns) no
   for (uint32_t i = 0; i < kMaxOpsPerLaunch && cookie != 0; ++i) {
     const Event* op = events_.find(cookie);
     if (!op || !is_op(op->type)) return;  // 8192 events later: its slot was taken
-    if (Comm* comm = comms_.find(op->comm))
-      gpu_write(end_ns, Kind::kNcclTime, Edge::kMark, comm->hash, op->key, begin_ns, end_ns, static_cast<uint16_t>(source));
+    gpu_write(end_ns, Kind::kNcclTime, Edge::kMark, op->hash, op->key, begin_ns, end_ns, static_cast<uint16_t>(source));
     cookie = op->next;
   }
 }

@@ -12,6 +12,7 @@ Handle EventRing::create(uint64_t type, Handle comm, uint64_t time_ns) noexcept 
   event.type = type;
   event.time_ns = time_ns;
   event.comm = comm;
+  event.hash = 0;
   event.parent = 0;
   event.next = 0;
   event.key = 0;

@@ -51,6 +51,7 @@ struct Event {
   Cell<uint64_t> type;      // event type of the ABI
   Cell<uint64_t> time_ns;   // host time of the start
   Cell<Handle> comm;
+  Cell<uint64_t> hash;      // op: of its communicator, which may be gone when the GPU is done
   Cell<Handle> parent;      // KernelCh: the op
   Cell<Handle> next;        // op: the next op of the same launch
   Cell<uint64_t> key;       // op: sequence | peer << 40 | op << 56

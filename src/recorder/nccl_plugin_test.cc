@@ -235,7 +235,7 @@ TEST_P(NcclOwnEvents, StoppingTwiceOrNonsenseIsHarmless) {
   FakeNccl nccl = fake(GetParam());
   auto* comm = nccl.comm_init(kHash, 0, 2);
   const FakeNccl::Op op{.func = "AllReduce"};
-  for (int i = 0; i < 3000; ++i) {  // a launch whose group never comes, again and again
+  for (uint32_t i = 0; i < kGpuSlots; ++i) {  // a launch whose group never comes, again and again
     void* launch = nccl.start(comm, kKernelLaunch, nullptr, nullptr, kStream);
     nccl.stop(launch);
     nccl.stop(launch);
@@ -244,9 +244,10 @@ TEST_P(NcclOwnEvents, StoppingTwiceOrNonsenseIsHarmless) {
     nccl.stop(reinterpret_cast<void*>(bad));
     nccl.state(reinterpret_cast<void*>(bad), kStateKernelChStop, 5);
   }
-  nccl.run(comm, {op}, kStream, false, kernel_5ms);
+  // More launches than there are events: none leaked. (So many at once are thinned: see the rate test.)
+  for (int i = 0; i < 1024; ++i) nccl.run(comm, {op}, kStream);
   ASSERT_TRUE(wait_for(Kind::kNcclTime, 1));
-  EXPECT_EQ(gpu_counts().missing, 0u);  // no event leaked
+  EXPECT_EQ(gpu_counts().missing, 0u);
   EXPECT_EQ(nccl.failures(), 0);
 }
 
@@ -428,7 +429,11 @@ TEST_F(NcclPlugin, SeveralThreadsWithTheirOwnCommunicators) {
     });
   for (auto& t : threads) t.join();
   EXPECT_EQ(records(Kind::kNcclOp).size(), 1200u);
-  EXPECT_TRUE(eventually([] { return records(Kind::kNcclTime).size() + gpu_counts().missing >= 1150; }));
+  // Whatever was measured arrives; at this rate not every launch is.
+  EXPECT_GT(Plugin::instance().counts().launches, 0u);
+  gpu_stop("test", 500);
+  EXPECT_GT(records(Kind::kNcclTime).size(), 0u);
+  EXPECT_EQ(records(Kind::kNcclTime).size(), gpu_counts().resolved);
   EXPECT_EQ(Plugin::instance().counts().comms, 4u);
 }
 
@@ -457,8 +462,10 @@ TEST_F(NcclPlugin, AProxyThreadReportsWhileTheAppEnqueuesAndFinalizes) {
         }
     }
   });
-  for (int i = 0; i < 2000; ++i) {
+  size_t enqueued = 0;
+  while (enqueued < 2000 || (records(Kind::kNcclTime).empty() && enqueued < 200'000)) {
     nccl.run(comm, {{.func = "AllReduce"}}, kStream);
+    ++enqueued;
     const auto tasks = nccl.take_tasks();
     const std::lock_guard lock(mutex);
     shared.insert(shared.end(), tasks.begin(), tasks.end());
@@ -466,7 +473,7 @@ TEST_F(NcclPlugin, AProxyThreadReportsWhileTheAppEnqueuesAndFinalizes) {
   nccl.comm_finalize(comm);
   done = true;
   proxy.join();
-  EXPECT_EQ(records(Kind::kNcclOp).size(), 2000u);
+  EXPECT_EQ(records(Kind::kNcclOp).size(), enqueued);
   EXPECT_GT(records(Kind::kNcclTime).size(), 0u);
 }
 
