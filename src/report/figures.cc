@@ -87,7 +87,8 @@ std::string format_value(std::string_view name, MaybeNumber value) {
   if (name.ends_with("_ns")) return digits(*value) + " ns";
   if (name.ends_with("_bytes")) return format_bytes(value);
   if (name.ends_with("_pct")) return fmt::format("{:.1f} %", *value);
-  if (name.ends_with("share")) return format_share(value);
+  if (name.ends_with("_ms_per_step")) return format_ms(value);
+  if (name.ends_with("share") || name.find("_share_of_") != std::string_view::npos) return format_share(value);
   if (name.ends_with("_celsius")) return digits(*value) + " °C";
   if (name.ends_with("_watts")) return digits(*value) + " W";
   if (name.ends_with("_s") && !name.ends_with("_per_s")) return format_seconds(value);
@@ -105,6 +106,7 @@ std::string category_label(std::string_view category) {
 }
 
 std::string value_label(std::string_view name) {
+  if (name.ends_with("_ms_per_step")) return category_label(name.substr(0, name.size() - 12)) + " per step";
   for (std::string_view unit : kUnits) {
     if (name.size() > unit.size() && name.ends_with(unit)) return category_label(name.substr(0, name.size() - unit.size()));
   }

@@ -43,6 +43,9 @@ TEST(Figures, UnitsComeFromTheName) {
   EXPECT_EQ(format_value("rss_peak_bytes", 1610612736.0), "1.50 GiB");
   EXPECT_EQ(format_value("stall_ms", 3.1), "3.10 ms");
   EXPECT_EQ(format_value("wait_share", 0.5), "50.0 %");
+  EXPECT_EQ(format_value("slower_in_share_of_steps", 0.98), "98.0 %");
+  EXPECT_EQ(format_value("input_wait_ms_per_step", 12.0), "12.0 ms");
+  EXPECT_EQ(value_label("input_wait_ms_per_step"), "input wait per step");
   EXPECT_EQ(format_value("steps", 1234567), "1,234,567");
   EXPECT_EQ(value_label("rss_peak_bytes"), "rss peak");
   EXPECT_EQ(value_label("samples_per_s"), "samples");

@@ -113,11 +113,17 @@ std::string counted(uint64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", format_count(count), noun, count == 1 ? "" : "s");
 }
 
+// Titles and actions of the rules become sentences.
+std::string capitalized(std::string text) {
+  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') text[0] = static_cast<char>(text[0] - 'a' + 'A');
+  return text;
+}
+
 }  // namespace
 
 Verdict verdict_of(const Snapshot& s, const Finding& f) {
-  Verdict v{.name = display_name(f.kind), .severity = f.severity, .headline = f.title, .context = context_of(f), .cost = cost_of(f),
-            .saves = saves_of(s, f), .action = f.action, .doc = f.doc()};
+  Verdict v{.name = display_name(f.kind), .severity = f.severity, .headline = capitalized(f.title), .context = context_of(f), .cost = cost_of(f),
+            .saves = saves_of(s, f), .action = capitalized(f.action), .doc = f.doc()};
   for (const Evidence& e : f.evidence) v.facts.push_back(fact_of(e));
   return v;
 }
