@@ -138,14 +138,14 @@ def steps(records: list[Record]) -> list[tuple[int, frozenset[int]]]:
     """The step rule of the design on raw events: (end of the step in ns, its optimizers).
 
     A step closes, in retrospect, at the last optimizer end before an optimizer that has already stepped in it begins
-    again with at least one backward ended since its previous begin. GradScaler.step counts as its optimizer. Without
+    again with at least one backward (of autograd.grad or torch.func, too) ended since its previous begin. GradScaler.step counts as its optimizer. Without
     any optimizer event each outermost backward end is a boundary.
     """
     out: list[tuple[int, frozenset[int]]] = []
     members: dict[int, int] = {}
     backwards, last_end = 0, 0
     for r in records:
-        if r.what == "Backward<" and r.a:
+        if r.what == "Backward<":
             backwards += 1
         elif r.what in ("Optimizer>", "ScalerStep>"):
             if r.a in members and backwards > members[r.a]:
