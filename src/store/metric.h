@@ -1,0 +1,74 @@
+// What the run file keeps of one rank in one step: the metrics, their numbers in the file, and how each becomes an
+// integer. Pure; a few ns per metric.
+//
+//   kTime   nanoseconds in units of the segment's quantum. The categories of a cell are rounded by their running sum, so
+//           that they add up to the rounded wall time; each is within one quantum of what it was.
+//   kFine   a float of 16 significant bits (relative error 2^-16), not-a-number and infinities kept; 0 = no value
+//   kReal   a float of 24 significant bits
+//   kCount  an integer as it is
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "align/step_table.h"
+
+namespace stepscope::store {
+
+enum class MetricKind : uint8_t { kTime, kFine, kReal, kCount };
+
+struct MetricInfo {
+  uint8_t id;              // in the file; never reused
+  std::string_view name;   // unit last
+  MetricKind kind;
+  bool summed;             // kept as an exact sum when steps are thinned out
+};
+
+// Categories come first: metric number c is category c, id 16 + c.
+enum Metric : uint8_t {
+  kRest = kCategoryCount,  // wall time that no category holds: 0 but for damaged input
+  kAbsent,                 // 1 = the rank was not seen in this step
+  kTags, kCaused, kWaitedFor, kPeak, kLoss, kSamples, kTokens, kBytes, kCpu, kGc, kSync, kInvoluntary,
+  kCollectives, kSmallCollectives, kFetches, kFetchReady, kFetchOutOfOrder, kFetchInFlight, kSignature,
+  kMetricCount
+};
+
+inline constexpr uint8_t kStepId = 1, kEndId = 2;  // per row, not per rank: step number, end in us
+
+const MetricInfo& metric_info(size_t metric);
+// kMetricCount when the file knows more than we do.
+size_t metric_of_id(int64_t id);
+
+// One rank in one step as it waits to be written: a Cell without what the file does not keep.
+struct FlatCell {
+  LedgerMs ms{};
+  float wall_ms = 0, caused_ms = 0, cpu_ms = -1, gc_ms = 0, sync_ms = 0;
+  double loss = 0, samples = 0, tokens = 0, bytes = 0;
+  uint64_t signature = 0;
+  uint32_t tags = 0, collectives = 0, small_collectives = 0, fetches = 0, fetch_ready = 0, fetch_out_of_order = 0, fetch_in_flight = 0;
+  int32_t involuntary_switches = -1;
+  int32_t waited_for = -1;  // the rank that caused most of its waiting, -1 = it did not wait
+  bool present = false, has_loss = false;
+};
+
+using MetricValues = std::array<int64_t, kMetricCount>;
+
+FlatCell to_flat(const Cell& cell);
+MetricValues quantise(const FlatCell& cell, uint32_t quantum_ns);
+// Everything but stalls, segments and bucket times; wait_ms and stall_ms come from the categories.
+Cell restore(const MetricValues& values, uint32_t quantum_ns);
+int32_t waited_for(const MetricValues& values);
+
+// Sums of thinned steps: what one value adds, and the figure of a sum. Times in ms, counts as they are.
+double summand(size_t metric, int64_t value, uint32_t quantum_ns);
+
+// The largest power of two that leaves `wall_ms` at least 16384 quanta; 8 ns to 131 us.
+uint32_t quantum_for(double wall_ms);
+
+// Floats as integers that keep their order. `drop` low bits are rounded away; a finite value stays finite.
+int64_t float_to_ordered(double value, unsigned drop);
+double ordered_to_float(int64_t value, unsigned drop);
+
+}  // namespace stepscope::store

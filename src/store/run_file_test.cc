@@ -1,0 +1,324 @@
+// What is written is read back: rows within their quantum, everything else as it was.
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <sys/stat.h>
+
+#include <cmath>
+
+#include "random_rows.h"
+#include "scratch_folder.h"
+#include "store/metric.h"
+#include "store/run_reader.h"
+#include "store/run_writer.h"
+
+namespace stepscope {
+namespace {
+
+using examples::JobRows;
+using examples::JobShape;
+using examples::WildRows;
+using testing::ScratchFolder;
+
+constexpr uint64_t kSecond = 1'000'000'000;
+
+RunWriterOptions options_for(const char* id = "run-1") {
+  RunWriterOptions options;
+  options.run_id = id;
+  options.version = "0.1.0";
+  options.start_ns = 1'000'000'000'000;
+  return options;
+}
+
+std::vector<StoredRow> read_rows(const std::string& path, RowQuery query = {}) {
+  std::vector<StoredRow> rows;
+  auto reader = RunReader::open(path);
+  EXPECT_TRUE(reader) << (reader ? "" : reader.error().message);
+  if (!reader) return rows;
+  const Status status = reader->for_each_row(query, [&](const StoredRow& row) { return rows.push_back(row), true; });
+  EXPECT_TRUE(status) << (status ? "" : status.error().message);
+  EXPECT_EQ(reader->damaged(), 0u) << reader->damage();
+  return rows;
+}
+
+double or_zero(double value) { return std::isfinite(value) ? value : 0; }
+
+// Within a quantum, or within what a float of that size can tell.
+void expect_ms(float was, float is, double quantum_ms, const char* what) {
+  const double expected = std::clamp(or_zero(was), -1e12, 1e12);
+  EXPECT_NEAR(is, expected, quantum_ms * 1.001 + std::abs(expected) * 2e-7) << what;
+}
+
+void expect_number(double was, double is, double relative, const char* what) {
+  if (std::isnan(was)) EXPECT_TRUE(std::isnan(is)) << what;
+  else if (std::isinf(was)) EXPECT_EQ(is, was) << what;
+  else EXPECT_NEAR(is, std::clamp(was, -3.4028235e38, 3.4028235e38), std::abs(was) * relative + 1e-40) << what;
+}
+
+void expect_same(const Cell& was, const Cell& is, double quantum_ms) {
+  ASSERT_EQ(was.present, is.present);
+  if (!was.present) return;
+  EXPECT_EQ(was.tags, is.tags);
+  // Rounding by running sums holds while floats can tell a quantum; a huge category hides the small ones after it.
+  double size = 0;
+  for (float ms : was.ms) size += std::abs(std::clamp(or_zero(ms), -1e12, 1e12));
+  const double tolerance = quantum_ms + size * 1e-12;
+  for (size_t c = 0; c < kCategoryCount; ++c) expect_ms(was.ms[c], is.ms[c], tolerance, std::string(kCategoryNames[c]).c_str());
+  expect_ms(was.wall_ms, is.wall_ms, tolerance, "wall");
+  expect_ms(was.caused_ms, is.caused_ms, quantum_ms, "caused");
+  expect_ms(was.gc_ms, is.gc_ms, quantum_ms, "gc");
+  expect_ms(was.sync_ms, is.sync_ms, quantum_ms, "sync");
+  if (was.cpu_ms >= 0) expect_ms(was.cpu_ms, is.cpu_ms, 32 * quantum_ms, "cpu");
+  else EXPECT_LT(is.cpu_ms, 0);
+  EXPECT_EQ(was.has_loss, is.has_loss);
+  if (was.has_loss) expect_number(was.loss, is.loss, std::ldexp(1, -16) + std::ldexp(1, -23), "loss");
+  expect_number(was.samples, is.samples, std::ldexp(1, -23), "samples");
+  expect_number(was.tokens, is.tokens, std::ldexp(1, -23), "tokens");
+  expect_number(was.bytes, is.bytes, std::ldexp(1, -23), "bytes");
+  EXPECT_EQ(was.signature, is.signature);
+  EXPECT_EQ(was.involuntary_switches, is.involuntary_switches);
+  EXPECT_EQ(was.collectives, is.collectives);
+  EXPECT_EQ(was.small_collectives, is.small_collectives);
+  EXPECT_EQ(was.fetches, is.fetches);
+  EXPECT_EQ(was.fetch_ready, is.fetch_ready);
+}
+
+TEST(RunFile, RowsOfAJobComeBackWithinTheQuantum) {
+  ScratchFolder folder;
+  JobRows job({.ranks = 5});
+  std::vector<StepRow> rows;
+  RunWriter writer(folder.file("run.db"), options_for());
+  for (int i = 0; i < 3000; ++i) {
+    rows.push_back(job.next());
+    writer.add_row(rows.back());
+  }
+  writer.close();
+  EXPECT_FALSE(writer.take_error());
+  EXPECT_EQ(writer.stats().rows, 3000u);
+  EXPECT_EQ(writer.stats().cells, 15000u);
+  EXPECT_EQ(writer.stats().lost(), 0u);
+  const std::vector<StoredRow> read = read_rows(folder.file("run.db"));
+  ASSERT_EQ(read.size(), rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const StepRow &was = rows[i], &is = read[i].row;
+    ASSERT_EQ(was.step, is.step);
+    ASSERT_EQ(was.cells.size(), is.cells.size());
+    EXPECT_EQ(read[i].stride, 1u);
+    EXPECT_EQ(was.tags, is.tags);
+    for (size_t r = 0; r < was.cells.size(); ++r) expect_same(was.cells[r], is.cells[r], 0.002048);
+    // The job's last arriver is known for every waiter.
+    ASSERT_EQ(was.caused.size(), is.caused.size());
+    for (size_t k = 0; k < was.caused.size(); ++k) EXPECT_NEAR(was.caused[k], is.caused[k], 0.0021);
+    EXPECT_NEAR(static_cast<double>(is.cells[0].end_ns), static_cast<double>(was.cells[0].end_ns), 1000);
+    // The ledger stays closed.
+    for (const Cell& cell : is.cells) {
+      float sum = 0;
+      for (float ms : cell.ms) sum += ms;
+      EXPECT_NEAR(sum, cell.wall_ms, 1e-3 + 1e-6 * cell.wall_ms);
+    }
+  }
+}
+
+TEST(RunFile, ArbitraryRowsComeBackWithinTheQuantum) {
+  rc::check("write, read", [](uint64_t seed) {
+    ScratchFolder folder;
+    const int ranks = 1 + static_cast<int>(seed % 7);
+    const int count = 1 + static_cast<int>(seed / 7 % 300);
+    WildRows wild(seed, ranks);
+    std::vector<StepRow> rows;
+    RunWriterOptions options = options_for();
+    options.flush_rows = 1 + static_cast<uint32_t>(seed / 13 % 80);
+    RunWriter writer(folder.file("run.db"), options);
+    for (int i = 0; i < count; ++i) {
+      rows.push_back(wild.next());
+      writer.add_row(rows.back());
+    }
+    writer.close();
+    const std::vector<StoredRow> read = read_rows(folder.file("run.db"));
+    RC_ASSERT(read.size() == rows.size());
+    for (size_t i = 0; i < rows.size(); ++i) {
+      RC_ASSERT(rows[i].step == read[i].row.step);
+      for (int r = 0; r < ranks; ++r) expect_same(rows[i].cells[r], read[i].row.cells[r], 0.131072);
+    }
+    RC_ASSERT(!::testing::Test::HasFailure());
+  });
+}
+
+TEST(RunFile, TheQuantumFollowsTheStep) {
+  EXPECT_EQ(store::quantum_for(0.1), 8u);         // 100 us steps: 8 ns
+  EXPECT_EQ(store::quantum_for(1.5), 64u);
+  EXPECT_EQ(store::quantum_for(40), 2048u);
+  EXPECT_EQ(store::quantum_for(10'000), 131072u);
+  EXPECT_EQ(store::quantum_for(std::nan("")), 8u);
+}
+
+TEST(RunFile, FactsComeBackAsTheyWere) {
+  ScratchFolder folder;
+  RunWriterOptions options = options_for();
+  options.finding_json = [](const Finding& f) { return "{\"kind\":\"" + f.kind + "\"}"; };
+  {
+    RunWriter writer(folder.file("run.db"), options);
+    RunInfo run;
+    run.name = "night-7", run.started_at = "2026-01-02T03:04:05Z", run.status = "running", run.world_size = 4, run.nodes = 1;
+    run.command = {"python", "train.py", "--name", "a b\"c"};
+    run.versions = {{"torch", "2.15.0"}};
+    writer.set_run(run);
+    RankLife life;
+    life.rank = 1, life.pid = 4711, life.hostname = "node-a", life.steps = 12, life.ended = true, life.exit_signal = 9;
+    life.exception = "ValueError: x\ny", life.last_step_ns = 1'000'500'000'000, life.open_phase = Category::kBackward;
+    life.startup[index(Category::kStartup)] = 1234567;
+    life.unavailable = {"gpu: none"};
+    writer.set_lives({life});
+    writer.set_group(0x9000000000000001ull, "dp", {0, 1, 2, 3});
+    writer.add_event({.time_ns = 1'000'250'000'000, .rank = 1, .step = 12, .kind = "rank_death", .text = "signal 9\n"});
+    Finding f;
+    f.kind = "COMPUTE_STRAGGLER", f.ranks = {1}, f.victims = {0, 2}, f.phase = "backward", f.severity = Severity::kCrit, f.title = "Rank 1 is late";
+    f.detected_step = 20, f.cost_share = 0.25;
+    Finding g;
+    g.kind = "WAIT_HEAVY", g.job_scope = true;
+    writer.put_findings({f, g}, 25);
+    writer.put_findings({f}, 40);
+    for (int i = 0; i < 300; ++i) writer.add_sample({"rank", 1, "rss_bytes"}, 1'000'000'000'000 + i * static_cast<int64_t>(kSecond), 1e9 + i * 1e6);
+    writer.put_snapshot("{\"schema_version\":\"1.0\"}", 40, 1'000'300'000'000);
+  }
+  auto reader = RunReader::open(folder.file("run.db"));
+  ASSERT_TRUE(reader) << reader.error().message;
+  const StoredRun run = reader->run().value();
+  EXPECT_EQ(run.name, "night-7");
+  EXPECT_EQ(run.command, (std::vector<std::string>{"python", "train.py", "--name", "a b\"c"}));
+  EXPECT_EQ(run.exit_code, -1);
+  EXPECT_EQ(run.run_id, "run-1");
+  ASSERT_EQ(run.versions.size(), 1u);
+  EXPECT_EQ(run.versions[0].second, "2.15.0");
+  const auto lives = reader->lives().value();
+  ASSERT_EQ(lives.size(), 1u);
+  EXPECT_EQ(lives[0].exit_signal, 9);
+  EXPECT_EQ(lives[0].exit_code, -1);
+  EXPECT_EQ(lives[0].exception, "ValueError: x y");
+  EXPECT_EQ(lives[0].last_step_ns, 1'000'500'000'000);
+  EXPECT_EQ(lives[0].open_phase, Category::kBackward);
+  EXPECT_EQ(lives[0].startup[index(Category::kStartup)], 1234567);
+  EXPECT_TRUE(lives[0].ended);
+  EXPECT_EQ(lives[0].unavailable, std::vector<std::string>{"gpu: none"});
+  const auto groups = reader->groups().value();
+  ASSERT_EQ(groups.size(), 1u);
+  EXPECT_EQ(groups[0].id, 0x9000000000000001ull);
+  EXPECT_EQ(groups[0].ranks, (std::vector<int>{0, 1, 2, 3}));
+  const auto events = reader->events().value();
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_NEAR(static_cast<double>(events[0].time_ns), 1'000'250'000'000.0, 1000);
+  EXPECT_EQ(events[0].text, "signal 9 ");
+  const auto findings = reader->findings().value();
+  ASSERT_EQ(findings.size(), 2u);
+  EXPECT_EQ(findings[0].kind, "COMPUTE_STRAGGLER");
+  EXPECT_EQ(findings[0].opened_step, 20);
+  EXPECT_EQ(findings[0].closed_step, -1);
+  EXPECT_EQ(findings[0].json, "{\"kind\":\"COMPUTE_STRAGGLER\"}");
+  EXPECT_EQ(findings[1].kind, "WAIT_HEAVY");
+  EXPECT_EQ(findings[1].closed_step, 40);
+  const auto points = reader->samples({"rank", 1, "rss_bytes"}).value();
+  ASSERT_EQ(points.size(), 300u);
+  for (int i = 0; i < 300; ++i) {
+    EXPECT_NEAR(points[i].at_s, i, 1e-3);
+    EXPECT_NEAR(points[i].value, 1e9 + i * 1e6, 1e9 * std::ldexp(1, -15));
+  }
+  EXPECT_EQ(reader->snapshot().value(), "{\"schema_version\":\"1.0\"}");
+}
+
+TEST(RunFile, LargeSnapshotsAreCompressed) {
+  ScratchFolder folder;
+  std::string json = "[";
+  for (int i = 0; json.size() < 3u << 20; ++i) json += std::to_string(i) + ",";
+  json += "0]";
+  {
+    RunWriter writer(folder.file("run.db"), options_for());
+    writer.put_snapshot(json, 1, 0);
+    writer.put_snapshot(std::string((64u << 20) + 1, 'x'), 2, 0);
+    EXPECT_EQ(writer.stats().lost_snapshots, 1u);
+  }
+  EXPECT_LT(std::filesystem::file_size(folder.file("run.db")), 2u << 20);
+  EXPECT_EQ(RunReader::open(folder.file("run.db"))->snapshot().value(), json);
+}
+
+TEST(RunFile, AttemptsAndChangingRankCountsStayApart) {
+  ScratchFolder folder;
+  {
+    RunWriter writer(folder.file("run.db"), options_for());
+    JobRows first({.ranks = 4}), second({.ranks = 2});
+    for (int i = 0; i < 100; ++i) writer.add_row(first.next());
+    writer.begin_attempt(1);
+    for (int i = 0; i < 50; ++i) writer.add_row(second.next());
+  }
+  EXPECT_EQ(read_rows(folder.file("run.db"), {.attempt = 0}).size(), 100u);
+  const auto rows = read_rows(folder.file("run.db"), {.attempt = 1, .from_step = 10, .to_step = 19});
+  ASSERT_EQ(rows.size(), 10u);
+  EXPECT_EQ(rows[0].row.step, 10u);
+  EXPECT_EQ(rows[0].row.cells.size(), 2u);
+  EXPECT_EQ(rows[0].attempt, 1);
+}
+
+TEST(RunFile, ASecondWriterOfTheSameRunGoesOn) {
+  ScratchFolder folder;
+  const std::string path = folder.file("run.db");
+  JobRows job({.ranks = 3});
+  std::vector<StepRow> rows;
+  for (int i = 0; i < 200; ++i) rows.push_back(job.next());
+  {
+    RunWriter writer(path, options_for());
+    for (int i = 0; i < 130; ++i) writer.add_row(rows[i]);
+    writer.add_sample({"host", -1, "cpu_share"}, 1'000'000'000'000, 0.5);
+  }
+  {
+    RunWriter writer(path, options_for());  // reads its rings again from step 80 on
+    EXPECT_FALSE(writer.take_error());
+    for (int i = 80; i < 200; ++i) writer.add_row(rows[i]);
+    writer.add_sample({"host", -1, "cpu_share"}, 1'000'100'000'000, 0.7);
+  }
+  const auto read = read_rows(path);
+  ASSERT_EQ(read.size(), 200u);
+  for (uint32_t i = 0; i < 200; ++i) EXPECT_EQ(read[i].row.step, i);
+  EXPECT_EQ(RunReader::open(path)->samples({"host", -1, "cpu_share"})->size(), 2u);
+
+  RunWriter other(path, options_for("run-2"));
+  ASSERT_TRUE(other.failed());
+  EXPECT_NE(other.take_error()->message.find("belongs to another run"), std::string::npos);
+  other.close();
+  EXPECT_EQ(read_rows(path).size(), 200u);
+}
+
+TEST(RunFile, IsPrivateAndOneFileWhenClosed) {
+  ScratchFolder folder;
+  {
+    RunWriter writer(folder.file("run.db"), options_for());
+    JobRows job({});
+    for (int i = 0; i < 10; ++i) writer.add_row(job.next());
+    writer.flush(1);
+    struct stat info;
+    for (const char* name : {"run.db", "run.db-wal", "run.db-shm"}) {
+      ASSERT_EQ(::stat(folder.file(name).c_str(), &info), 0) << name;
+      EXPECT_EQ(info.st_mode & 0777, 0600u) << name;
+    }
+  }
+  int files = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder.path())) ++files;
+  EXPECT_EQ(files, 1);
+  EXPECT_EQ(read_rows(folder.file("run.db")).size(), 10u);
+}
+
+TEST(RunFile, RowsAreWrittenAfterFiveSecondsOrSixtyFourRows) {
+  ScratchFolder folder;
+  RunWriter writer(folder.file("run.db"), options_for());
+  JobRows job({.ranks = 2});
+  writer.add_row(job.next());
+  writer.tick(1000 * kSecond);
+  writer.tick(1004 * kSecond);
+  EXPECT_EQ(read_rows(folder.file("run.db")).size(), 0u);
+  writer.tick(1005 * kSecond);
+  EXPECT_EQ(read_rows(folder.file("run.db")).size(), 1u);
+  for (int i = 0; i < 63; ++i) writer.add_row(job.next());
+  EXPECT_EQ(read_rows(folder.file("run.db")).size(), 1u);
+  writer.add_row(job.next());
+  EXPECT_EQ(read_rows(folder.file("run.db")).size(), 65u);
+}
+
+}  // namespace
+}  // namespace stepscope

@@ -1,0 +1,125 @@
+#include "store/step_log.h"
+
+namespace stepscope::store {
+namespace {
+
+constexpr size_t kMaxHeldCells = 1u << 17;
+constexpr unsigned kThinsPerWrite = 4, kThinsPerShrink = 64;
+
+}  // namespace
+
+Status StepLog::attach(Database& db) {
+  db_ = &db;
+  store_ = std::make_unique<SegmentStore>(db);
+  return retention_.load(*store_);
+}
+
+bool StepLog::holds(int32_t attempt, uint32_t step) {
+  if (attempt != last_attempt_) {
+    last_attempt_ = attempt;
+    last_step_ = retention_.last_step(attempt);
+    for (const Group& group : groups_)
+      if (group.attempt == attempt && !group.rows.empty()) last_step_ = std::max<int64_t>(last_step_, group.rows.back().step);
+  }
+  return static_cast<int64_t>(step) <= last_step_;
+}
+
+bool StepLog::add(int32_t attempt, FlatRow row) {
+  const size_t ranks = row.cells.size();
+  if (ranks == 0 || ranks > kMaxRanks || held_cells_ + ranks > std::max(kMaxHeldCells, 2 * ranks)) return false;
+  if (groups_.empty() || groups_.back().ended || groups_.back().attempt != attempt || groups_.back().ranks() != ranks) {
+    end_groups();
+    groups_.emplace_back();
+    groups_.back().attempt = attempt;
+    groups_.back().target = target_rows(static_cast<uint32_t>(ranks), max_bytes_);
+  }
+  Group& group = groups_.back();
+  last_step_ = row.step;
+  group.rows.push_back(std::move(row));
+  if (group.rows.size() >= group.target) group.ended = true;
+  ++waiting_;
+  held_cells_ += ranks;
+  return true;
+}
+
+void StepLog::end_groups() {
+  for (Group& group : groups_) group.ended = true;
+}
+
+bool StepLog::group_complete() const { return !groups_.empty() && groups_.front().ended; }
+
+Status StepLog::write_group(Group& group) {
+  group.flushing = group.rows.size();
+  if (!group.ended && group.flushed == group.rows.size()) return {};
+  if (group.ended && group.small.size() == 1 && group.flushed == group.rows.size()) {
+    group.done = true;
+    return {};
+  }
+  const size_t from = group.ended ? 0 : group.flushed;
+  if (group.ended) {
+    for (int64_t id : group.small) {
+      if (Status status = store_->remove(id); !status) return status;
+      retention_.remove(id);
+    }
+    group.small.clear();
+  }
+  Segment segment = make_segment(group.attempt, std::span(group.rows).subspan(from));
+  if (Status status = store_->insert(segment, codec_); !status) return status;
+  retention_.add(segment.head);
+  if (group.ended) group.done = true;
+  else group.small.push_back(segment.head.id);
+  return {};
+}
+
+Status StepLog::write(Database&) {
+  if (stale_) {
+    if (Status status = retention_.load(*store_); !status) return status;
+    stale_ = false;
+  }
+  bool complete = false;
+  for (Group& group : groups_) {
+    if (Status status = write_group(group); !status) return status;
+    complete = complete || group.done;
+  }
+  return complete ? retention_.enforce(*store_, codec_, kThinsPerWrite) : Status();
+}
+
+Status StepLog::shrink() {
+  retention_.tighten();
+  if (Status status = retention_.load(*store_); !status) return status;
+  stale_ = true;
+  return retention_.enforce(*store_, codec_, kThinsPerShrink);
+}
+
+void StepLog::committed() {
+  for (Group& group : groups_) {
+    rows_ += group.flushing - group.flushed;
+    cells_ += (group.flushing - group.flushed) * group.ranks();
+    group.flushed = group.flushing;
+    group.small_before = group.small;
+  }
+  while (!groups_.empty() && groups_.front().done) {
+    held_cells_ -= groups_.front().rows.size() * groups_.front().ranks();
+    groups_.pop_front();
+  }
+  waiting_ = 0;
+}
+
+void StepLog::rolled_back() {
+  for (Group& group : groups_) {
+    group.small = group.small_before;
+    group.done = false;
+  }
+  stale_ = true;
+}
+
+uint64_t StepLog::give_up() {
+  uint64_t lost = 0;
+  for (const Group& group : groups_) lost += group.rows.size() - group.flushed;
+  groups_.clear();
+  waiting_ = held_cells_ = 0;
+  stale_ = true;
+  return lost;
+}
+
+}  // namespace stepscope::store

@@ -1,0 +1,146 @@
+// Closed rows as a training job gives them: ranks with noise in every phase, one straggler, a last arriver who makes the
+// others wait; or, for property tests, cells of arbitrary content.
+#pragma once
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "align/step_table.h"
+#include "analyze/attribution.h"
+
+namespace stepscope::examples {
+
+struct JobShape {
+  int ranks = 8;
+  double scale = 1;              // 1: a step of about 40 ms
+  double noise = 0.02;           // relative, log-normal, per phase, rank and step
+  int straggler = 1;             // -1 = none
+  uint64_t seed = 1;
+};
+
+class JobRows {
+ public:
+  explicit JobRows(JobShape shape) : shape_(shape), random_(shape.seed) {}
+
+  StepRow next() {
+    StepRow row;
+    row.step = step_++;
+    std::vector<RankStep> steps(static_cast<size_t>(shape_.ranks));
+    double latest = 0;
+    std::vector<double> before(steps.size());
+    for (size_t r = 0; r < steps.size(); ++r) {
+      before[r] = fill(steps[r], static_cast<int>(r));
+      latest = std::max(latest, before[r]);
+    }
+    const double transfer = ms(2.5);
+    for (size_t r = 0; r < steps.size(); ++r) {
+      RankStep& s = steps[r];
+      s.stalls = {{0, row.step, 0, static_cast<int64_t>((latest - before[r] + transfer) * 1e6), Category::kBackward}};
+      const double own = sum(s.own);
+      s.begin_ns = now_ns_;
+      s.end_ns = now_ns_ + static_cast<int64_t>((own + latest - before[r] + transfer) * 1e6);
+      s.usage = Usage{static_cast<int64_t>(own * 0.9e6 * jitter()), static_cast<int64_t>(random_() % 20 == 0), 0, 0};
+      s.collectives.resize(8, {.group = 0, .bytes = 25u << 20, .since_backward_ns = 1});
+      row.cells.push_back(to_cell(s));
+      row.tags |= s.tags;
+      row.wall_ms = std::max(row.wall_ms, row.cells.back().wall_ms);
+    }
+    now_ns_ = steps[0].end_ns;
+    attribute(row, {});
+    return row;
+  }
+
+ private:
+  double jitter() { return std::lognormal_distribution<double>(0, shape_.noise)(random_); }
+  double ms(double typical) { return typical * shape_.scale * jitter(); }
+  static double sum(const LedgerNs& own) {
+    double all = 0;
+    for (int64_t ns : own) all += static_cast<double>(ns) * 1e-6;
+    return all;
+  }
+
+  // Own time of one rank; returns ms before its stall.
+  double fill(RankStep& s, int rank) {
+    const auto put = [&](Category c, double value) { s.own[index(c)] = static_cast<int64_t>(value * 1e6); };
+    s.step = step_ - 1;
+    put(Category::kInputWait, ms(0.8) * std::lognormal_distribution<double>(0, 0.3)(random_));
+    put(Category::kForward, ms(11));
+    put(Category::kBackward, ms(20) * (rank == shape_.straggler ? 1.3 : 1));
+    put(Category::kOptimizer, ms(3));
+    put(Category::kUnattributed, ms(0.4) * std::lognormal_distribution<double>(0, 0.3)(random_));
+    if (random_() % 50 == 0) {
+      put(Category::kHostPause, ms(8));
+      s.gc_ns = s.own[index(Category::kHostPause)];
+    }
+    if (step_ % 500 == 499) {
+      put(Category::kCheckpoint, ms(400));
+      s.tags |= kTagCheckpoint;
+    }
+    if (step_ < 4) s.tags |= kTagWarmup;
+    s.loss = 2.5 * std::exp(-static_cast<double>(step_) / 5000) * std::lognormal_distribution<double>(0, 0.05)(random_);
+    s.has_loss = true;
+    s.samples = 32;
+    s.fetch = {1, 4, static_cast<uint32_t>(3 + random_() % 2), 0};
+    s.signature = 0x1234567890abcdefull;
+    return sum(s.own) - static_cast<double>(s.own[index(Category::kOptimizer)]) * 1e-6;
+  }
+
+  JobShape shape_;
+  std::mt19937_64 random_;
+  uint32_t step_ = 0;
+  int64_t now_ns_ = 1'000'000'000'000;
+};
+
+// Any cell at all: missing, zero, tiny, huge, not a number.
+class WildRows {
+ public:
+  WildRows(uint64_t seed, int ranks) : random_(seed), ranks_(ranks) {}
+
+  StepRow next() {
+    StepRow row;
+    step_ += random_() % 16 == 0 ? 1 + static_cast<uint32_t>(random_() % 1000) : 1;
+    row.step = step_;
+    for (int r = 0; r < ranks_; ++r) row.cells.push_back(cell());
+    return row;
+  }
+
+ private:
+  double number() {
+    switch (random_() % 12) {
+      case 0: return std::numeric_limits<double>::quiet_NaN();
+      case 1: return std::numeric_limits<double>::infinity();
+      case 2: return -1e30;
+      case 3: return static_cast<double>(random_());
+      case 4: case 5: case 6: return 0;
+      default: return std::ldexp(static_cast<double>(random_() >> 12), -static_cast<int>(random_() % 60));
+    }
+  }
+  float ms() { return random_() % 3 ? static_cast<float>(static_cast<double>(random_() % 100'000'000) * 1e-6) : random_() % 20 ? 0 : static_cast<float>(number()); }
+  Cell cell() {
+    Cell c;
+    c.present = random_() % 8 != 0;
+    if (!c.present) return c;
+    c.tags = random_() % 5 ? 0 : static_cast<uint32_t>(random_() % 1024);
+    for (float& value : c.ms) value = random_() % 3 ? 0 : ms();
+    c.wall_ms = random_() % 9 ? 0 : ms();
+    for (float value : c.ms) c.wall_ms += std::isfinite(value) ? value : 0;
+    c.caused_ms = ms(), c.gc_ms = ms(), c.sync_ms = ms();
+    c.cpu_ms = random_() % 2 ? -1 : std::abs(ms());
+    c.end_ns = static_cast<int64_t>(random_() >> 8);
+    c.has_loss = random_() % 2;
+    if (c.has_loss) c.loss = number();
+    c.samples = number(), c.tokens = number(), c.bytes = static_cast<double>(random_() % (1u << 24));
+    c.signature = random_();
+    c.involuntary_switches = static_cast<int32_t>(random_() % 100) - 1;
+    c.collectives = static_cast<uint32_t>(random_()), c.fetches = static_cast<uint32_t>(random_() % 4);
+    return c;
+  }
+
+  std::mt19937_64 random_;
+  int ranks_;
+  uint32_t step_ = 0;
+};
+
+}  // namespace stepscope::examples
