@@ -1,0 +1,91 @@
+# The front door. `make demo` and `make test` need nothing beforehand: they install what is missing (tools/setup.sh).
+# STEPSCOPE_VENV=/path/to/venv uses an environment that already has torch, as it is.
+
+VENV := $(or $(STEPSCOPE_VENV),.venv)
+PY := $(VENV)/bin/python
+BIN := $(VENV)/bin/stepscope
+JOBS ?= $(shell nproc)
+FUZZ_SECONDS ?= 60
+PYTEST_FLAGS ?= -q
+
+# What the wheel is made of; tests, benchmarks and fuzzers beside the code are not.
+SOURCES := CMakeLists.txt pyproject.toml $(shell find src include python cmake spec docs/findings -type f \
+  ! -name '*_test.cc' ! -name '*_bench.cc' ! -name '*_fuzz.cc' ! -name '*.pyc' 2>/dev/null)
+STAMP := build/.installed-$(subst /,_,$(VENV))
+
+export STEPSCOPE_BIN ?= $(abspath $(BIN))
+export STEPSCOPE_BINARY ?= $(abspath $(BIN))
+export STEPSCOPE_PYTHON ?= $(abspath $(PY))
+export STEPSCOPE_BUILD_DIR ?= $(CURDIR)/build/dev
+
+.PHONY: help setup build demo test test-fast unit bench lint asan tsan fuzz clean distclean
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: ## install what is missing: packages, virtual environment, torch
+	@tools/setup.sh
+
+build: setup ## build and install: $(VENV)/bin/stepscope
+	@$(MAKE) --no-print-directory $(STAMP)
+
+$(STAMP): $(SOURCES)
+	@mkdir -p build
+	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation .
+	@test -x $(BIN) || { echo "make build: $(BIN) was not installed" >&2; exit 1; }
+	@touch $@
+
+demo: build ## a real 2-rank training with a straggler hidden in backward, explained
+	@STEPSCOPE_VENV=$(VENV) tools/demo.sh
+
+unit: setup
+	@mkdir -p build && cmake --preset dev >build/cmake-dev.log 2>&1 || { cat build/cmake-dev.log; exit 1; }
+	cmake --build --preset dev -j $(JOBS)
+	ctest --test-dir build/dev --output-on-failure
+
+test: build unit ## everything: C++ unit tests, then pytest (fast ones first)
+	$(PY) -m pytest $(PYTEST_FLAGS) tests -m "not slow"
+	$(PY) -m pytest $(PYTEST_FLAGS) tests -m slow || [ $$? -eq 5 ]
+	@echo "make test: ALL TESTS PASSED"
+
+test-fast: build unit ## C++ unit tests and the quick half of pytest
+	$(PY) -m pytest $(PYTEST_FLAGS) tests -m "not slow"
+	@echo "make test-fast: ALL FAST TESTS PASSED"
+
+bench: build ## what it costs: benchmarks of the rooms, overhead on real trainings (docs/overhead.md)
+	@mkdir -p build && cmake --preset release >build/cmake-release.log 2>&1 || { cat build/cmake-release.log; exit 1; }
+	cmake --build --preset release -j $(JOBS)
+	@for b in build/release/*_bench; do echo "== $$b"; $$b --benchmark_min_time=0.2 || exit 1; done
+	@for b in $$(ls bench/*.py | grep -v '_job\.py$$'); do echo "== $$b"; $(PY) $$b --write || exit 1; done
+
+lint: setup ## arrows between rooms, symbols of the recorder, formatting
+	tools/check_layers.py
+	@if [ -f build/wheel/src/recorder/libss_recorder.a ]; then set -x; tools/check_symbols.py build/wheel/src/recorder/libss_recorder.a; \
+	else echo "lint: recorder is not built, its symbols are not checked"; fi
+	@tools/check_format.sh
+	@echo "make lint: CLEAN"
+
+asan: setup ## unit tests under AddressSanitizer and UBSan
+	@mkdir -p build && cmake --preset asan >build/cmake-asan.log 2>&1 || { cat build/cmake-asan.log; exit 1; }
+	cmake --build --preset asan -j $(JOBS)
+	ctest --test-dir build/asan --output-on-failure
+
+tsan: setup ## unit tests under ThreadSanitizer
+	@mkdir -p build && cmake --preset tsan >build/cmake-tsan.log 2>&1 || { cat build/cmake-tsan.log; exit 1; }
+	cmake --build --preset tsan -j $(JOBS)
+	ctest --test-dir build/tsan --output-on-failure
+
+fuzz: ## every decoder, FUZZ_SECONDS each (60)
+	@tools/setup.sh --fuzz
+	@mkdir -p build && cmake --preset fuzz >build/cmake-fuzz.log 2>&1 || { cat build/cmake-fuzz.log; exit 1; }
+	cmake --build --preset fuzz -j $(JOBS)
+	@for f in build/fuzz/*_fuzz; do n=$$(basename $$f); mkdir -p build/fuzz-corpus/$$n; echo "== $$n"; \
+	  $$f -max_total_time=$(FUZZ_SECONDS) -timeout=10 -artifact_prefix=build/fuzz-corpus/ build/fuzz-corpus/$$n || exit 1; done
+
+clean: ## remove what was built
+	rm -rf build logs dist
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
+
+distclean: clean ## remove the virtual environment too
+	rm -rf .venv
