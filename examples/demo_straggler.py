@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
-VOCABULARY, LENGTH, WIDTH = 512, 64, 128
+VOCABULARY, LENGTH, WIDTH = 512, 48, 128
 
 
 class Text(Dataset[torch.Tensor]):
@@ -90,7 +90,7 @@ class LanguageModel(nn.Module):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=120)
+    parser.add_argument("--steps", type=int, default=150)
     parser.add_argument("--delay-ms", type=float, default=40)
     parser.add_argument("--fix", action="store_true", help="without the fault")
     options = parser.parse_args()
@@ -103,8 +103,8 @@ def main() -> None:
     delay_s = 0.0 if options.fix or rank != 1 else options.delay_ms / 1e3
     model = DistributedDataParallel(LanguageModel(layers=4, delay_s=delay_s), bucket_cap_mb=1)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    data = Text(sequences=options.steps * 8 * dist.get_world_size())
-    loader = DataLoader(data, batch_size=8, sampler=DistributedSampler(data))
+    data = Text(sequences=options.steps * 4 * dist.get_world_size())
+    loader = DataLoader(data, batch_size=4, sampler=DistributedSampler(data))
 
     begin = time.perf_counter()
     for step, tokens in enumerate(loader):
@@ -116,7 +116,7 @@ def main() -> None:
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        if rank == 0 and (step + 1) % 40 == 0:
+        if rank == 0 and (step + 1) % 50 == 0:
             print(f"step {step + 1:4d}  loss {loss.item():.3f}", flush=True)
     if rank == 0:
         print(f"loop_s={time.perf_counter() - begin:.3f} steps={max(0, options.steps - 10)}", flush=True)

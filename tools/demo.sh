@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 VENV=${STEPSCOPE_VENV:-.venv}
 STEPSCOPE=$VENV/bin/stepscope
 LOGS=build/demo
-STEPS=${DEMO_STEPS:-120}
+STEPS=${DEMO_STEPS:-150}
 [ -x "$STEPSCOPE" ] || { echo "demo: $STEPSCOPE is not built; run make demo" >&2; exit 1; }
 rm -rf "$LOGS" && mkdir -p "$LOGS"
 
