@@ -1,0 +1,141 @@
+"""Documents keep to the code: links lead somewhere, every kind has its page, tables and thresholds exist."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+try:
+    import tomllib
+except ModuleNotFoundError:  # Python 3.10
+    tomllib = None  # type: ignore[assignment]
+
+ROOT = Path(__file__).resolve().parents[1]
+FINDINGS = ROOT / "docs" / "findings"
+CHECK_LAYERS = ROOT / "tools" / "check_layers.py"
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "src" / "README.md"])
+
+
+def slug(kind: str) -> str:
+    return kind.lower().replace("_", "-")
+
+
+def kinds_in_rules() -> set[str]:
+    """Kinds that the rules can open: string literals of two words or more, or next to `kind`, in src/diagnose."""
+    found: set[str] = set()
+    for path in (ROOT / "src" / "diagnose").glob("*.cc"):
+        if path.name.endswith("_test.cc") or path.name == "finding.cc":
+            continue
+        text = path.read_text()
+        found |= set(re.findall(r'kind = "([A-Z][A-Z0-9_]+)"', text))
+        found |= {w for w in re.findall(r'"([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)"', text)}
+    return found
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_relative_links_lead_somewhere(document: Path) -> None:
+    text = re.sub(r"```.*?```", "", document.read_text(), flags=re.S)
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
+        if not re.match(r"[a-z]+:", target):
+            assert (document.parent / target).exists(), f"{document.name}: {target}"
+
+
+def test_every_kind_of_the_rules_has_a_page() -> None:
+    kinds = kinds_in_rules()
+    assert {"INPUT_BOUND", "COMPUTE_STRAGGLER", "RANK_LOST"} <= kinds
+    missing = [kind for kind in sorted(kinds) if not (FINDINGS / f"{slug(kind)}.md").exists()]
+    assert missing == [], "docs/findings has no page for these kinds"
+
+
+@pytest.mark.parametrize("page", sorted(p for p in FINDINGS.glob("*.md") if p.name != "README.md"), ids=lambda p: p.stem)
+def test_pages_of_findings_are_complete(page: Path) -> None:
+    text = page.read_text()
+    assert re.match(r"# [A-Z]", text)
+    match = re.search(r"^`([A-Z0-9_]+)` · ", text, re.M)
+    assert match and slug(match[1]) == page.stem
+    sections = re.findall(r"^## (.+)$", text, re.M)
+    assert sections == ["Meaning", "Formula", "False positives", "What to do"]
+    for part in re.split(r"^## .+$", text, flags=re.M)[1:]:
+        assert part.strip()
+    assert f"({page.name})" in (FINDINGS / "README.md").read_text(), "not in the index"
+
+
+@pytest.mark.skipif(tomllib is None, reason="tomllib needs Python 3.11")
+def test_thresholds_named_in_formulas_exist() -> None:
+    spec = tomllib.loads((ROOT / "spec" / "rules.toml").read_text())
+    known = {name for section in spec.values() for name in section}
+    # Names of other things that formulas speak of: categories, fields, causes.
+    others = set(re.findall(r'"([a-z0-9_]+)"', (ROOT / "src/align/category.h").read_text()))
+    others |= {"trace_step", "user_code", "same_work_slower", "first_late_bucket", "init_process_group", "copy_on_write", "cgroup_quota", "too_few_cores", "workers_without_cores"}
+    for page in FINDINGS.glob("*.md"):
+        formula = page.read_text().partition("## Formula")[2].partition("## ")[0]
+        for name in re.findall(r"`([a-z0-9]+(?:_[a-z0-9]+)+)`", formula):
+            assert name in known | others, f"{page.name}: `{name}` is neither a threshold of spec/rules.toml nor a category"
+
+
+def test_architecture_holds_the_arrows_that_lint_checks() -> None:
+    table = subprocess.run([sys.executable, str(CHECK_LAYERS), "--table"], capture_output=True, text=True, check=True).stdout
+    assert table in (ROOT / "ARCHITECTURE.md").read_text(), "run tools/check_layers.py --table and paste it into ARCHITECTURE.md"
+
+
+def test_every_room_is_described() -> None:
+    rooms = {p.name for p in (ROOT / "src").iterdir() if p.is_dir()}
+    described = set(re.findall(r"^\*\*([a-z]+)/\*\*", (ROOT / "src" / "README.md").read_text(), re.M))
+    assert rooms <= described
+
+
+def test_make_targets_in_documents_exist() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+    for document in DOCUMENTS:
+        for target in re.findall(r"(?:^    |`)make ([a-z-]+)", document.read_text(), re.M):
+            assert target in targets, f"{document.name}: make {target}"
+
+
+def test_schema_lists_the_categories_of_the_ledger() -> None:
+    names = (ROOT / "src/align/category.h").read_text().partition("kCategoryNames = {")[2].partition("};")[0]
+    schema = json.loads((ROOT / "docs/schema/final_summary.schema.json").read_text())
+    assert schema["$defs"]["every_category"]["required"] == re.findall(r'"([a-z0-9_]+)"', names)
+
+
+def test_licence_is_apache_2() -> None:
+    text = (ROOT / "LICENSE").read_text()
+    assert "Apache License" in text and "Version 2.0, January 2004" in text and "END OF TERMS AND CONDITIONS" in text
+
+
+def check_layers(src: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, str(CHECK_LAYERS), "--src", str(src)], capture_output=True, text=True)
+
+
+def test_sources_keep_to_the_arrows() -> None:
+    done = check_layers(ROOT / "src")
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    "file, line, complaint",
+    [
+        ("recorder/x.cc", '#include "align/category.h"', "recorder may not include align/category.h"),
+        ("align/x.cc", '#include "blackbox/layout.h"', "align may not include blackbox/layout.h"),
+        ("align/x.h", '#include "blackbox/event_kind.h"', ""),
+        ("diagnose/x.cc", "#include <fstream>", "diagnose is pure and may not include <fstream>"),
+        ("diagnose/x.cc", '#include "report/summary_text.h"', "diagnose may not include report/summary_text.h"),
+        ("diagnose/x_test.cc", "#include <fstream>", ""),
+        ("report/x.cc", "#include <nlohmann/json.hpp>", ""),
+        ("diagnose/x.cc", "#include <nlohmann/json.hpp>", "<nlohmann/json.hpp> is kept to"),
+        ("blackbox/x.cc", "#include <fmt/format.h>", "links libc and libstdc++ only"),
+        ("cli/x.cc", '  #  include "agent/pipeline.h"', ""),
+        ("attic/x.cc", "", "room attic has no line in ARROWS"),
+    ],
+)
+def test_check_layers_sees_a_wrong_include(tmp_path: Path, file: str, line: str, complaint: str) -> None:
+    path = tmp_path / file
+    path.parent.mkdir(parents=True)
+    path.write_text(line + "\n")
+    done = check_layers(tmp_path)
+    assert done.returncode == (1 if complaint else 0), done.stdout
+    assert complaint in done.stdout
