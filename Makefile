@@ -27,7 +27,7 @@ help: ## this list
 setup: ## install what is missing: packages, virtual environment, torch
 	@tools/setup.sh
 
-build: setup ## build and install: $(VENV)/bin/stepscope
+build: setup ## build and install .venv/bin/stepscope
 	@$(MAKE) --no-print-directory $(STAMP)
 
 $(STAMP): $(SOURCES)
