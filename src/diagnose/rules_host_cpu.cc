@@ -122,6 +122,7 @@ void one_rank(const Delay& d, double others, const HostFacts& facts, const HostT
 }
 
 bool contended(const Delay& d, const std::vector<Delay>& delays, double others, bool full, const HostThresholds& limits) {
+  if (full && delays.size() == 1) return false;  // HIGH_CPU says it; no rank to compare with
   const double excess = d.share - std::max(others, limits.run_delay_normal_share);
   if (excess < (full ? limits.run_delay_saturated_excess_share : limits.run_delay_excess_share)) return false;
   if (d.share < limits.run_delay_over_others * others) return false;

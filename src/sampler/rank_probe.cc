@@ -1,6 +1,7 @@
 #include "sampler/rank_probe.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <limits>
 #include <optional>
 
@@ -41,7 +42,7 @@ struct RankProbe::Impl {
   }
 
   void missing(const char* what, int error) {
-    if (!error) return;
+    if (!error || error == ENOENT || error == ESRCH) return;  // a process that has just ended is no lost signal
     const std::string prefix = std::string(what) + ": ";
     for (const std::string& u : unavailable) {
       if (u.starts_with(prefix)) return;
@@ -228,10 +229,10 @@ uint64_t RankProbe::maps_due_ns(uint64_t interval_ns) const {
   return p ? p->maps_due_ns(interval_ns) : std::numeric_limits<uint64_t>::max();
 }
 
-void RankProbe::read_maps(int proc_fd, uint64_t now_ns, uint64_t interval_ns, SmallFile& file) {
+uint64_t RankProbe::read_maps(int proc_fd, uint64_t now_ns, uint64_t interval_ns, SmallFile& file) {
   Impl& m = *impl_;
   Process* p = m.due_maps(interval_ns);
-  if (!p || p->maps_due_ns(interval_ns) > now_ns) return;
+  if (!p || p->maps_due_ns(interval_ns) > now_ns) return 0;
   const bool ok = p->read_maps(proc_fd, now_ns, file);
   const auto now = static_cast<int64_t>(now_ns);
   if (p == &*m.self) {
@@ -240,18 +241,19 @@ void RankProbe::read_maps(int proc_fd, uint64_t now_ns, uint64_t interval_ns, Sm
       m.pss.add(now, p->last_maps()->pss_bytes);
     }
     m.missing("USS and PSS", p->maps_error());
-    return;
+    return p->maps_cost_ns();
   }
-  if (!ok) return;
+  if (!ok) return p->maps_cost_ns();
+  m.update_growth();
   Total uss, pss;
   for (const Process& w : m.workers) {
-    if (!w.last_maps()) return;  // a sum over some of them would jump
+    if (!w.last_maps()) return p->maps_cost_ns();  // a sum over some of them would jump
     uss.add(w.last_maps()->uss_bytes);
     pss.add(w.last_maps()->pss_bytes);
   }
   add(m.worker_uss, now, uss.total());
   add(m.worker_pss, now, pss.total());
-  m.update_growth();
+  return p->maps_cost_ns();
 }
 
 bool RankProbe::Impl::is_forked(const Process& worker) const {

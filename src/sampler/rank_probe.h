@@ -39,7 +39,8 @@ class RankProbe {
   void sample(int proc_fd, uint64_t now_ns, SmallFile& file);
   // When the memory maps of the process that waits longest may be read (0 = never read yet); UINT64_MAX = none.
   uint64_t maps_due_ns(uint64_t interval_ns) const;
-  void read_maps(int proc_fd, uint64_t now_ns, uint64_t interval_ns, SmallFile& file);
+  // Reads that process's; returns what it cost.
+  uint64_t read_maps(int proc_fd, uint64_t now_ns, uint64_t interval_ns, SmallFile& file);
 
   void fill(RankProcess& out) const;
   // "signal: reason", each once.

@@ -24,7 +24,9 @@ constexpr uint64_t kMinMapsIntervalNs = 10'000'000'000;
 constexpr uint64_t kCudaSearchNs = 5'000'000'000;
 constexpr int kCudaSearches = 120;  // ten minutes; a rank that has not opened CUDA by then computes elsewhere
 constexpr size_t kMaxCgroups = 64;
-constexpr size_t kMinMapsPerSample = 4;
+// Reading memory maps is the dearest thing we do: half a percent of a core over time, with a reserve for the start.
+constexpr double kMapsShare = 0.005;
+constexpr double kMapsReserveNs = 300e6;
 
 std::string this_host() {
   std::array<char, 256> text{};
@@ -72,6 +74,7 @@ struct Sampler::Impl {
   std::vector<CgroupProbe> cgroups;
   uint64_t host_due_ns = 0, tree_due_ns = 0;
   uint64_t first_ns = 0, last_ns = 0, samples = 0, not_followed = 0;
+  double maps_credit_ns = kMapsReserveNs;
   std::vector<int> roots;
   std::vector<RankProbe::Found> found;
 };
@@ -168,9 +171,8 @@ void Sampler::Impl::search_cuda(uint64_t now) {
 }
 
 void Sampler::Impl::read_maps(uint64_t now) {
-  // A tenth of them per second at most: together with the interval this spreads the readings evenly.
-  const size_t budget = std::max(kMinMapsPerSample, (followed() + 9) / 10);
-  for (size_t i = 0; i < budget; ++i) {
+  if (last_ns > 0) maps_credit_ns = std::min(kMapsReserveNs, maps_credit_ns + kMapsShare * static_cast<double>(now - last_ns));
+  for (size_t i = 0; i < options.max_processes && maps_credit_ns > 0; ++i) {
     RankProbe* first = nullptr;
     uint64_t due = now + 1;
     for (auto& [number, rank] : ranks) {
@@ -181,7 +183,7 @@ void Sampler::Impl::read_maps(uint64_t now) {
       }
     }
     if (!first) return;
-    first->read_maps(proc.get(), now, options.maps_interval_ns, file);
+    maps_credit_ns -= static_cast<double>(first->read_maps(proc.get(), now, options.maps_interval_ns, file));
   }
 }
 

@@ -20,7 +20,7 @@ struct SamplerOptions {
   ProcRoot roots;
   uint64_t host_interval_ns = 1'000'000'000;     // host, cgroups, processes
   uint64_t tree_interval_ns = 2'000'000'000;     // search for new descendants
-  uint64_t maps_interval_ns = 10'000'000'000;    // smaps_rollup per process; raised to 10 s when lower
+  uint64_t maps_interval_ns = 10'000'000'000;    // smaps_rollup per process; raised to 10 s when lower, stretched by its cost
   uint64_t device_interval_ns = 1'000'000'000;
   size_t max_processes = 512;                    // followed in all; more are counted, not followed
   size_t max_ranks = 256;
@@ -43,7 +43,8 @@ class Sampler {
   void add_rank(int rank, int pid, uint64_t start_ticks, int local_rank = -1);
   // The process is gone; its facts stay.
   void remove_rank(int rank);
-  // How many steps the rank has completed; lets memory growth be told per step and warm-up be left out.
+  // How many steps the rank has completed, 0 too: start-up and teardown are left out of verdicts then, growth is told
+  // per step. A rank for which this is never called is judged over its whole life, per second.
   void set_steps(int rank, uint64_t completed);
 
   // Called by the agent's loop as often as it likes; decides itself what is due. `now_ns`: CLOCK_MONOTONIC, not
