@@ -187,7 +187,11 @@ void Pipeline::feed_ready() {
 }
 
 void Pipeline::tell_lives() {
-  for (const auto& [rank, id] : now_.ranks) engine_.set_life(rank, tails_.at(id)->life());
+  for (const auto& [rank, id] : now_.ranks) {
+    RankLife life = tails_.at(id)->life();
+    life.stopped = interrupted_ns_ > 0 && (!life.ended || life.end_ns >= interrupted_ns_);
+    engine_.set_life(rank, life);
+  }
 }
 
 void Pipeline::finish(uint64_t now_ns) {
