@@ -1,0 +1,115 @@
+"""DDP and eager collectives on gloo, in sections. Rank 1 needs 50 ms more in the middle of backward in one of them."""
+
+from common import *
+
+import time
+
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+dist.init_process_group("gloo")
+W = dist.get_world_size()
+
+
+class Slow(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, seconds):
+        ctx.seconds = seconds
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        time.sleep(ctx.seconds)
+        return g, None
+
+
+class Deep(nn.Module):
+    def __init__(self, seconds):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(256, 256) for _ in range(12))
+        self.seconds = seconds
+
+    def forward(self, x):
+        for i, layer in enumerate(self.layers):
+            x = torch.relu(layer(x))
+            if i == 6:
+                x = Slow.apply(x, self.seconds)
+        return x
+
+
+def straggler():
+    torch.manual_seed(0)
+    m = DDP(Deep(0.05 if RANK == 1 else 0), bucket_cap_mb=0.5)
+    o = torch.optim.SGD(m.parameters(), 0.01)
+    for _ in range(12):
+        m(torch.randn(32, 256)).pow(2).mean().backward()
+        o.step()
+        o.zero_grad()
+    return digest(m)
+
+
+def no_sync():
+    torch.manual_seed(0)
+    m = DDP(net())
+    o = torch.optim.SGD(m.parameters(), 0.01)
+    for step in range(10):
+        for micro in range(4):
+            with m.no_sync() if micro < 3 else contextlib.nullcontext():
+                m(torch.randn(4, 8)).mean().backward()
+        o.step()
+        o.zero_grad()
+    return digest(m)
+
+
+def eager():
+    x = torch.ones(8)
+    dist.all_reduce(x)
+    dist.broadcast(x, 0)
+    dist.barrier()
+    dist.all_gather([torch.empty(8) for _ in range(W)], x)
+    dist.all_gather_into_tensor(torch.empty(8 * W), x)
+    dist.reduce_scatter_tensor(torch.empty(8 // W), x)
+    dist.all_gather_object([None] * W, {"a": 1})
+    return "ok"
+
+
+def asynchronous():
+    """Handles waited for in the reverse of the order of issue."""
+    for _ in range(4):
+        works = [dist.all_reduce(torch.ones(8 * (i + 1)), async_op=True) for i in range(3)]
+        for work in reversed(works):
+            work.wait()
+        o = torch.optim.SGD([nn.Parameter(torch.ones(1))], 0.01)
+        o.step()  # a step boundary: post hooks come after the first wait that nothing announced
+    return "ok"
+
+
+def sub_group():
+    group = dist.new_group(list(range(W)), group_desc="tp")
+    for _ in range(3):
+        dist.all_reduce(torch.ones(4), group=group)
+    return "ok"
+
+
+def point_to_point():
+    x = torch.ones(16)
+    for _ in range(3):
+        if RANK == 0:
+            dist.send(x, 1)
+        elif RANK == 1:
+            dist.recv(x, 0)
+    peer = 1 - RANK
+    if RANK < 2:
+        ops = [dist.P2POp(dist.isend, x, peer), dist.P2POp(dist.irecv, torch.empty(16), peer)]
+        for work in dist.batch_isend_irecv(ops):
+            work.wait()
+    return "ok"
+
+
+for part in (straggler, no_sync, eager, asynchronous, sub_group, point_to_point):
+    with section(part.__name__):
+        result = part()
+    say(**{f"{part.__name__}{RANK}": result})
+time.sleep(0.3)
+dist.destroy_process_group()
+time.sleep(0.5)

@@ -1,0 +1,149 @@
+"""Two real ranks on gloo: own backward work, collectives with equal numbers on both ranks, waits."""
+
+from __future__ import annotations
+
+import statistics
+
+import pytest
+
+import ring
+from test_hooks_loops import sections
+
+torch = pytest.importorskip("torch")
+GROUP_HOOKS = hasattr(torch._C._distributed_c10d.ProcessGroup, "register_pre_hook")
+needs_group_hooks = pytest.mark.skipif(not GROUP_HOOKS, reason="process-group hooks come with torch 2.14")
+ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, BROADCAST, BARRIER, SEND, RECV = 1, 2, 3, 4, 9, 10, 11
+ASYNC, P2P = 1, 2
+
+
+@pytest.fixture(scope="module")
+def hooked(run):
+    return run("ddp.py", ranks=2).check()
+
+
+@pytest.fixture(scope="module")
+def bare(run):
+    return run("ddp.py", ranks=2, hooked=False).check()
+
+
+@pytest.fixture(scope="module")
+def parts(hooked):
+    return [sections(box) for box in hooked.rings]
+
+
+def key(r: ring.Record) -> tuple[int, ...]:
+    return r.a, r.b, r.c, r.d, r.flags
+
+
+def test_identity(hooked):
+    assert [(b.rank, b.world_size, b.local_rank) for b in hooked.rings] == [(0, 2, 0), (1, 2, 1)]
+    for box in hooked.rings:
+        assert box.evidence & 2 and box.life & 1 and box.life & 2 and box.torn == 0
+        assert box.count("InitGroup>") == box.count("InitGroup<") == 1
+        assert box.count("Teardown>") == box.count("Teardown<") == 1
+
+
+def test_training_is_bitwise_the_same(hooked, bare):
+    assert hooked.said == bare.said
+
+
+def test_rule_counts_the_steps(parts):
+    for part in parts:
+        assert len(ring.steps(part["straggler"])) == 12
+        assert len(ring.steps(part["no_sync"])) == 10
+
+
+def test_own_backward_work_names_the_straggler(parts):
+    """The whole backward takes as long on both ranks; only the part before the engine's callback tells them apart."""
+    own, whole = [], []
+    for part in parts:
+        records = [r for r in part["straggler"] if r.what in ("Backward>", "BackwardOwn", "Backward<")]
+        assert [r.what for r in records[:3]] == ["Backward>", "BackwardOwn", "Backward<"]
+        triples = list(zip(records[0::3], records[1::3], records[2::3]))[2:]
+        assert len(triples) == 10
+        own.append(statistics.median((o.time - b.time) / 1e6 for b, o, _ in triples))
+        whole.append(statistics.median((e.time - b.time) / 1e6 for b, _, e in triples))
+    assert own[1] - own[0] > 35, own
+    assert own[1] > 50 and abs(whole[1] - whole[0]) < 15, whole
+
+
+@needs_group_hooks
+def test_first_late_bucket_names_the_region(parts):
+    """Backward begin to issue of bucket k: the buckets before the fault are on time on both ranks."""
+    late = []
+    for part in parts:
+        begins = [r for r in part["straggler"] if r.what == "Backward>"][2:]
+        table = []
+        for begin, end in zip(begins, begins[1:]):
+            issues = [r for r in part["straggler"] if r.what == "Collective" and begin.index < r.index < end.index]
+            table.append([(r.time - begin.time) / 1e6 for r in issues])
+        assert len({len(row) for row in table}) == 1 and len(table[0]) >= 4
+        late.append([statistics.median(column) for column in zip(*table)])
+    gaps = [b - a for a, b in zip(*late)]
+    assert gaps[0] < 20 and gaps[-1] > 35, gaps
+
+
+@needs_group_hooks
+@pytest.mark.parametrize("part", ["straggler", "no_sync", "eager", "asynchronous", "sub_group"])
+def test_collectives_are_the_same_on_both_ranks(parts, part):
+    first, second = ([key(r) for r in p[part] if r.what == "Collective"] for p in parts)
+    assert first and first == second
+
+
+@needs_group_hooks
+def test_one_bucket_per_step_under_no_sync(parts):
+    for part in parts:
+        # In its second step DDP agrees on its buckets anew, which takes collectives of its own.
+        at = [r.index for r in part["no_sync"] if r.what == "Optimizer<"][1:]
+        issues = [r.index for r in part["no_sync"] if r.what == "Collective" and r.index > at[0]]
+        assert len(issues) == len(at) - 1 == 8
+        assert all(sum(a < i < b for i in issues) == 1 for a, b in zip(at, at[1:]))
+
+
+@needs_group_hooks
+def test_operations_and_bytes(parts):
+    records = [r for r in parts[0]["eager"] if r.what == "Collective"]
+    assert [(r.d, r.c) for r in records[:6]] == [
+        (ALL_REDUCE, 32),
+        (BROADCAST, 32),
+        (BARRIER, 0),
+        (ALL_GATHER, 64),
+        (ALL_GATHER, 64),
+        (REDUCE_SCATTER, 32),
+    ]
+    assert all(b.b == a.b + 1 for a, b in zip(records, records[1:]))
+
+
+@needs_group_hooks
+def test_synchronous_calls_are_waited_for(parts):
+    for part in parts:
+        issued = [(r.a, r.b) for r in part["eager"] if r.what == "Collective"]
+        waited = [(r.a, r.b) for r in part["eager"] if r.what == "Wait<"]
+        assert waited == issued
+
+
+@needs_group_hooks
+def test_waits_find_their_asynchronous_collective(parts):
+    for part in parts:
+        issued = [(r.a, r.b) for r in part["asynchronous"] if r.what == "Collective"]
+        waited = [(r.a, r.b) for r in part["asynchronous"] if r.what == "Wait>"]
+        assert len(issued) == len(waited) == 12
+        for i in range(3, 12, 3):  # from the second round on
+            assert waited[i : i + 3] == list(reversed(issued[i : i + 3]))
+
+
+@needs_group_hooks
+def test_groups_are_named(hooked, parts):
+    for box, part in zip(hooked.rings, parts):
+        assert "tp|0,1" in box.named(4)
+        group = next(i for (kind, i), text in box.names.items() if kind == 4 and text == "tp|0,1")
+        assert [r.b for r in part["sub_group"] if r.what == "Collective" and r.a == group] == [0, 1, 2]
+
+
+@needs_group_hooks
+def test_point_to_point_counts_per_peer_and_direction(parts):
+    records = [[(r.d, r.b, r.c, r.flags & P2P) for r in p["point_to_point"] if r.what == "Collective"] for p in parts]
+    assert records[0][:3] == [(SEND | 1 << 16, i, 64, P2P) for i in range(3)]
+    assert records[1][:3] == [(RECV, i, 64, P2P) for i in range(3)]
+    assert sorted(records[0][3:]) == [(SEND | 1 << 16, 3, 64, P2P), (RECV | 1 << 16, 0, 64, P2P)]
+    assert sorted(records[1][3:]) == [(SEND, 0, 64, P2P), (RECV, 3, 64, P2P)]
