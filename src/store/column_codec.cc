@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 
 #include "store/varint.h"
 
@@ -40,15 +41,34 @@ int64_t expected(Predictor how, std::span<const int64_t> values, std::span<const
   }
 }
 
-// Bits that the residuals of a predictor would take, on a sample of whole stretches.
-uint64_t estimate(Predictor how, std::span<const int64_t> values, std::span<const int64_t> bases, size_t length) {
+// Bits that a byte plane takes when each byte costs what its frequency says.
+double entropy_bits(const std::array<uint32_t, 256>& counts, double total) {
+  double bits = 0;
+  for (uint32_t n : counts)
+    if (n) bits -= n * std::log2(n / total);
+  return bits;
+}
+
+// Bits that the residuals of a predictor would take, by a sample.
+double estimate(Predictor how, std::span<const int64_t> values, std::span<const int64_t> bases, size_t length) {
   const size_t stride = values.size() / kSampleValues + 1;
-  uint64_t bits = 0;
-  for (size_t i = 0; i < values.size(); i += stride)
-    bits += static_cast<uint64_t>(std::bit_width(zigzag(difference(values[i], expected(how, values, bases, i, length)))));
-  bits *= stride;
+  std::array<std::array<uint32_t, 256>, 8> counts;
+  unsigned width = 0;
+  uint32_t sampled = 0;
+  for (size_t i = 0; i < values.size(); i += stride, ++sampled) {
+    uint64_t residual = zigzag(difference(values[i], expected(how, values, bases, i, length)));
+    // A plane is opened by the first residual that reaches it; until then it held zeros.
+    while (width < 8 && residual >> (8 * width)) {
+      counts[width].fill(0);
+      counts[width++][0] = sampled;
+    }
+    for (unsigned byte = 0; byte < width; ++byte, residual >>= 8) ++counts[byte][residual & 255];
+  }
+  double bits = 0;
+  for (unsigned byte = 0; byte < width; ++byte) bits += entropy_bits(counts[byte], sampled);
+  bits *= static_cast<double>(stride);
   if (how == kSeries)
-    for (size_t s = 1; s < bases.size(); ++s) bits += 8 + static_cast<uint64_t>(std::bit_width(zigzag(difference(bases[s], bases[s - 1]))));
+    for (size_t s = 1; s < bases.size(); ++s) bits += 8 + std::bit_width(zigzag(difference(bases[s], bases[s - 1])));
   return bits;
 }
 
@@ -92,12 +112,12 @@ std::string ColumnCodec::encode(std::span<const int64_t> values, size_t length) 
   for (size_t i = 0; i < values.size(); i += length) bases.push_back(middle(values.subspan(i, length)));
   const int64_t common = middle(values), first_base = bases[0];
   Predictor best = kBase;
-  uint64_t least = ~0ull;
+  double least = HUGE_VAL;
   for (uint8_t p = kBase; p < kPredictors; ++p) {
     const auto how = static_cast<Predictor>(p);
     if (how != kSeries) bases[0] = common;
     else bases[0] = first_base;
-    const uint64_t bits = estimate(how, values, bases, length);
+    const double bits = estimate(how, values, bases, length);
     if (bits < least) least = bits, best = how;
   }
   bases[0] = best == kSeries ? first_base : common;

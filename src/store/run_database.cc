@@ -140,7 +140,9 @@ RunDatabase::Begin RunDatabase::commit() {
 void RunDatabase::checkpoint() {
   int pages = 0, done = 0;
   const bool too_long = wal_pages_ > max_wal_pages_;
+  if (too_long) sqlite3_busy_timeout(db_.raw(), 0);  // a reader that holds on holds on for long
   const int code = sqlite3_wal_checkpoint_v2(db_.raw(), nullptr, too_long ? SQLITE_CHECKPOINT_RESTART : SQLITE_CHECKPOINT_PASSIVE, &pages, &done);
+  if (too_long) sqlite3_busy_timeout(db_.raw(), kBusyMs);
   if (code == SQLITE_OK && pages == done) wal_pages_ = 0;  // the next writer begins the journal anew
 }
 

@@ -70,6 +70,17 @@ struct RunReader::Impl {
     }
   }
 
+  // One state of the file for a question that takes several queries.
+  class OneState {
+   public:
+    explicit OneState(Database& db) : db_(db) { (void)db_.exec("BEGIN"); }
+    ~OneState() { (void)db_.exec("COMMIT"); }
+    OneState(const OneState&) = delete;
+
+   private:
+    Database& db_;
+  };
+
   Result<Segment> load(const SegmentHead& head) {
     progress = 0;
     auto segment = segments->load(head, codec);
@@ -252,6 +263,7 @@ Result<std::optional<std::string>> RunReader::snapshot() {
 
 Status RunReader::for_each_row(const RowQuery& query, const std::function<bool(const StoredRow&)>& row) {
   impl_->progress = 0;
+  const Impl::OneState state(impl_->db);
   uint64_t damaged = 0;
   auto heads = impl_->segments->list(query.attempt, query.from_step, query.to_step, damaged);
   if (damaged) impl_->note({"damaged segment: impossible numbers"}, damaged);
@@ -300,6 +312,7 @@ void add_segment(StoredSums& sums, const Segment& s) {
 Result<StoredSums> RunReader::sums(int32_t attempt) {
   impl_->progress = 0;
   StoredSums out;
+  const Impl::OneState state(impl_->db);
   uint64_t damaged = 0;
   auto heads = impl_->segments->list(attempt, 0, 0xffffffff, damaged);
   if (damaged) impl_->note({"damaged segment: impossible numbers"}, damaged);

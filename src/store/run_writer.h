@@ -34,7 +34,7 @@ struct RunWriterOptions {
   std::string version;                     // of stepscope
   int64_t start_ns = 0;                    // CLOCK_MONOTONIC at the run's start
   uint64_t max_bytes = 256ull << 20;       // of the file; at least 1 MiB
-  uint32_t full_steps = 1'000'000;         // no more steps than these are kept one by one
+  uint32_t full_steps = 1'000'000;         // the newest so many are kept one by one, room permitting; older ones thin out
   uint32_t flush_rows = 64;
   uint64_t flush_ns = 5'000'000'000;
   uint64_t sample_flush_ns = 15'000'000'000;

@@ -36,7 +36,7 @@ constexpr const char* kTables[][2] = {
     {"metric", "CREATE TABLE metric(id INTEGER PRIMARY KEY, name TEXT, kind TEXT)"},
     {"segment",
      "CREATE TABLE segment(id INTEGER PRIMARY KEY, attempt INTEGER, level INTEGER, step0 INTEGER, step1 INTEGER, rows INTEGER, "
-     "ranks INTEGER, steps INTEGER, quantum_ns INTEGER)"},
+     "ranks INTEGER, steps INTEGER, quantum_ns INTEGER, seal INTEGER)"},
     {"block",
      "CREATE TABLE block(id INTEGER PRIMARY KEY, segment INTEGER, fold INTEGER, metric INTEGER, rank0 INTEGER, ranks INTEGER, data BLOB)"},
     {"step_wall",

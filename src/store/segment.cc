@@ -60,7 +60,11 @@ Keeping choose(const std::vector<int64_t>& steps, int64_t stride) {
   Keeping keep;
   for (uint32_t i = 0; i < steps.size(); ++i)
     if (steps[i] % stride == 0) keep.rows.push_back(i);
-  if (keep.rows.empty()) keep.rows.push_back(0);
+  // Steps that do not count by ones (some were lost): every second row all the same.
+  if (keep.rows.empty() || keep.rows.size() > (steps.size() + 1) / 2) {
+    keep.rows.clear();
+    for (uint32_t i = 0; i < steps.size(); i += 2) keep.rows.push_back(i);
+  }
   uint32_t owner = 0;
   for (uint32_t i = 0; i < steps.size(); ++i) {
     if (owner + 1 < keep.rows.size() && i >= keep.rows[owner + 1]) ++owner;
@@ -271,6 +275,16 @@ StepRow to_row(const Segment& s, uint32_t row) {
     out.caused[static_cast<size_t>(causer) * ranks + rank] = cell.wait_ms;
   }
   return out;
+}
+
+uint32_t seal_of(const SegmentHead& h, std::span<const EncodedBlock> blocks) {
+  std::vector<uint64_t> words = {static_cast<uint64_t>(h.attempt), h.level, h.step0, h.step1, h.rows, h.ranks, h.quantum_ns, h.steps};
+  for (const EncodedBlock& block : blocks) {
+    uint64_t own = 0;  // a block's own check word
+    for (size_t i = 0; i < std::min<size_t>(4, block.bytes.size()); ++i) own = own << 8 | static_cast<uint8_t>(block.bytes[block.bytes.size() - 1 - i]);
+    words.insert(words.end(), {block.sum, block.metric, block.rank0, block.ranks, own, block.bytes.size()});
+  }
+  return XXH32(words.data(), words.size() * sizeof words[0], 0);
 }
 
 std::string seal(std::string bytes) {

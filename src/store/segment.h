@@ -35,6 +35,7 @@ struct SegmentHead {
   uint32_t rows = 0, ranks = 0, quantum_ns = 1;
   uint64_t steps = 0;                        // rows that were closed in it, thinned ones included
   uint64_t bytes = 0;                        // of its blocks
+  uint32_t seal = 0;
 };
 
 // Why `head` cannot be right, or nullptr. For heads that come from a file.
@@ -70,6 +71,9 @@ Status apply_block(Segment& segment, const EncodedBlock& block, ColumnCodec& cod
 
 // One row as the engine knows it. `caused` is filled where one rank made the others wait, for at most 1024 ranks.
 StepRow to_row(const Segment& segment, uint32_t row);
+
+// Check word over a segment's numbers and all its blocks, in their order: what is read is what was written, or an Error.
+uint32_t seal_of(const SegmentHead& head, std::span<const EncodedBlock> blocks);
 
 // A sealed blob ends with 4 bytes of XXH32 of what precedes them.
 std::string seal(std::string bytes);

@@ -1,13 +1,16 @@
 // Segments in the tables segment and block. Stateless but for prepared statements; one thread, the Database's.
 #pragma once
 
-#include <functional>
+#include <span>
 #include <vector>
 
 #include "store/segment.h"
 #include "store/sql.h"
 
 namespace stepscope::store {
+
+// A segment from its blocks; the head must have been checked (fault_of). Bounded work, whatever the blocks are.
+Result<Segment> decode_segment(const SegmentHead& head, std::span<const EncodedBlock> blocks, ColumnCodec& codec);
 
 class SegmentStore {
  public:

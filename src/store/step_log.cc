@@ -5,6 +5,7 @@ namespace {
 
 constexpr size_t kMaxHeldCells = 1u << 17;
 constexpr unsigned kThinsPerWrite = 4, kThinsPerShrink = 64;
+constexpr size_t kMaxSmall = 32;
 
 }  // namespace
 
@@ -31,7 +32,7 @@ bool StepLog::add(int32_t attempt, FlatRow row) {
     end_groups();
     groups_.emplace_back();
     groups_.back().attempt = attempt;
-    groups_.back().target = target_rows(static_cast<uint32_t>(ranks), max_bytes_);
+    groups_.back().target = target_rows(static_cast<uint32_t>(ranks), max_bytes_, full_steps_);
   }
   Group& group = groups_.back();
   last_step_ = row.step;
@@ -50,25 +51,31 @@ bool StepLog::group_complete() const { return !groups_.empty() && groups_.front(
 
 Status StepLog::write_group(Group& group) {
   group.flushing = group.rows.size();
-  if (!group.ended && group.flushed == group.rows.size()) return {};
-  if (group.ended && group.small.size() == 1 && group.flushed == group.rows.size()) {
-    group.done = true;
-    return {};
-  }
-  const size_t from = group.ended ? 0 : group.flushed;
-  if (group.ended) {
+  const bool nothing_new = group.flushed == group.rows.size();
+  if (nothing_new && group.ended && group.small.size() == 1) group.done = true;
+  if (group.done || (nothing_new && !group.ended)) return {};
+  // A complete group, or one of many small segments, is written as one.
+  const bool whole = group.ended || group.small.size() >= kMaxSmall;
+  if (whole) {
     for (int64_t id : group.small) {
       if (Status status = store_->remove(id); !status) return status;
       retention_.remove(id);
     }
     group.small.clear();
   }
-  Segment segment = make_segment(group.attempt, std::span(group.rows).subspan(from));
+  Segment segment = make_segment(group.attempt, std::span(group.rows).subspan(whole ? 0 : group.flushed));
   if (Status status = store_->insert(segment, codec_); !status) return status;
   retention_.add(segment.head);
   if (group.ended) group.done = true;
   else group.small.push_back(segment.head.id);
   return {};
+}
+
+void StepLog::pin_small() {
+  std::set<int64_t> ids;
+  for (const Group& group : groups_)
+    if (!group.done) ids.insert(group.small.begin(), group.small.end());
+  retention_.set_pinned(std::move(ids));
 }
 
 Status StepLog::write(Database&) {
@@ -81,6 +88,7 @@ Status StepLog::write(Database&) {
     if (Status status = write_group(group); !status) return status;
     complete = complete || group.done;
   }
+  pin_small();
   return complete ? retention_.enforce(*store_, codec_, kThinsPerWrite) : Status();
 }
 
@@ -88,6 +96,7 @@ Status StepLog::shrink() {
   retention_.tighten();
   if (Status status = retention_.load(*store_); !status) return status;
   stale_ = true;
+  pin_small();
   return retention_.enforce(*store_, codec_, kThinsPerShrink);
 }
 

@@ -13,7 +13,7 @@ namespace stepscope::store {
 
 class StepLog : public Part {
  public:
-  StepLog(uint64_t max_bytes, uint32_t full_steps) : max_bytes_(max_bytes), retention_(max_bytes, full_steps) {}
+  StepLog(uint64_t max_bytes, uint32_t full_steps) : max_bytes_(max_bytes), full_steps_(full_steps), retention_(max_bytes, full_steps) {}
 
   // Reads what the file already holds.
   Status attach(Database& db);
@@ -48,8 +48,10 @@ class StepLog : public Part {
     size_t ranks() const { return rows.empty() ? 0 : rows[0].cells.size(); }
   };
   Status write_group(Group& group);
+  void pin_small();
 
   uint64_t max_bytes_;
+  uint32_t full_steps_;
   Retention retention_;
   Database* db_ = nullptr;
   std::unique_ptr<SegmentStore> store_;

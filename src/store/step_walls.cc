@@ -92,7 +92,7 @@ Status StepWalls::thin_oldest(Database& db, uint32_t stride) {
   auto erase = db.prepare("DELETE FROM step_wall WHERE attempt = ? AND step = ?");
   if (!select || !erase) return std::unexpected(db.last_error());
   std::vector<StepWall> old, kept;
-  select->bind(stride, kFullRows / 2);
+  select->bind(stride, (stride == 1 ? kFullRows : kThinRows) / 2);
   while (select->step() == Statement::Step::kRow) old.push_back(read(*select));
   for (size_t i = 0; i < old.size(); ++i) {
     if (!erase->bind(old[i].attempt, old[i].step).run()) return std::unexpected(db.last_error());
@@ -108,10 +108,10 @@ Status StepWalls::write(Database& db) {
   if (waiting_.empty()) return {};
   if (Status status = insert_all(db, waiting_); !status) return status;
   // One pass over the strides that are too many; a pass may fill the next one.
-  auto count = db.prepare("SELECT stride FROM step_wall GROUP BY stride HAVING count(*) > ? ORDER BY stride");
+  auto count = db.prepare("SELECT stride FROM step_wall GROUP BY stride HAVING count(*) > iif(stride = 1, ?, ?) ORDER BY stride");
   if (!count) return std::unexpected(count.error());
   std::vector<uint32_t> strides;
-  count->bind(kFullRows);
+  count->bind(kFullRows, kThinRows);
   while (count->step() == Statement::Step::kRow) strides.push_back(static_cast<uint32_t>(count->integer(0)));
   for (uint32_t stride : strides) {
     if (stride >= kMaxStride) continue;

@@ -1,5 +1,5 @@
-// The table step_wall: a few plain numbers per step for people with `sqlite3`. The newest 2048 to 4096 steps one by one,
-// older ones thinned by halving, the largest kept.
+// The table step_wall: a few plain numbers per step for people with `sqlite3`. The newest 512 to 1024 steps one by one,
+// older ones thinned by halving, at most 256 lines per stride, the largest kept.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ StepWall merged(const StepWall& first, const StepWall& second);
 
 class StepWalls : public Part {
  public:
-  static constexpr size_t kFullRows = 4096;
+  static constexpr size_t kFullRows = 1024, kThinRows = 256;  // of stride 1, of each larger stride
 
   void add(const StepWall& wall);
   Status write(Database& db) override;
