@@ -28,7 +28,6 @@ constexpr int kPollMs = 100, kMinPollMs = 5;
 constexpr int kConfigWaitMs = 5000;
 constexpr uint64_t kMs = 1'000'000;
 constexpr uint64_t kGraceNs = 300 * kMs;        // from the end of the command to that of its ranks
-constexpr uint64_t kOpenRetryNs = 5000 * kMs;   // a ring that cannot be opened is tried so long
 constexpr uint64_t kSignalSlackNs = 50 * kMs;   // a rank may die of a group's signal before we hear of it
 constexpr size_t kMaxKeptBytes = 1ull << 30;
 constexpr size_t kMaxEvents = 64;
@@ -64,7 +63,7 @@ class Agent {
   void handle(const Frame& frame);
   void wait(int timeout_ms);
   void look_for_rings(uint64_t now_ns);
-  bool open_ring(const std::string& path, uint64_t now_ns);
+  void open_ring(const std::string& path);
   void on_death(Pipeline::TailId id);
   void poll_deaths_without_pidfd();
   void forget_non_ranks();
@@ -84,7 +83,6 @@ class Agent {
   StepMarks marks_;
   Pipeline pipeline_;
   std::map<Pipeline::TailId, PidWatch> watches_;
-  std::map<std::string, uint64_t> unopened_;   // ring → when it was first tried
   PidWatch child_;
   RunEnd end_;
   uint64_t command_gone_ns_ = 0;
@@ -152,19 +150,17 @@ void Agent::wait(int timeout_ms) {
   }
 }
 
-bool Agent::open_ring(const std::string& path, uint64_t now_ns) {
+void Agent::open_ring(const std::string& path) {
   auto tail = RankTail::open(path);
   if (!tail) {
-    const uint64_t first_ns = unopened_.emplace(path, now_ns).first->second;
-    if (now_ns - first_ns < kOpenRetryNs) return false;
     log_.line(tail.error().message);
     pipeline_.unavailable("black box: " + tail.error().message);
-    return true;
+    return;
   }
   const blackbox::Identity identity = tail->identity();
   if (!belongs_here(identity, config_.nonce)) {
     pipeline_.note("a black box of another run lay in the folder: " + path);
-    return true;
+    return;
   }
   const Pipeline::TailId id = pipeline_.add(std::move(*tail));
   PidWatch watcher(identity.pid, identity.pid_start_ticks);
@@ -176,19 +172,15 @@ bool Agent::open_ring(const std::string& path, uint64_t now_ns) {
   }
   // Not found under its pid: dead, unless it lives where pids are numbered differently (a container of its own).
   const bool elsewhere = !watcher.found() && identity.hostname != host_name();
-  if (elsewhere) return true;
+  if (elsewhere) return;
   const bool dead = !watcher.found();
   watch(watcher.fd(), id);
   watches_[id] = std::move(watcher);
   if (dead) on_death(id);
-  return true;
 }
 
 void Agent::look_for_rings(uint64_t now_ns) {
-  for (const std::string& path : rings_.poll(now_ns)) unopened_.emplace(path, now_ns);
-  for (auto it = unopened_.begin(); it != unopened_.end();) {
-    it = open_ring(std::string(it->first), now_ns) ? unopened_.erase(it) : std::next(it);
-  }
+  for (const std::string& path : rings_.poll(now_ns)) open_ring(path);  // a ring has its name only when it is whole
 }
 
 void Agent::on_death(Pipeline::TailId id) {
@@ -239,7 +231,7 @@ bool Agent::over(uint64_t now_ns) {
   const bool command_gone = end_.wait_status || (!channel_.open() && !child_.alive());
   if (!command_gone) return false;
   if (command_gone_ns_ == 0) command_gone_ns_ = now_ns;
-  const bool all_gone = watches_.empty() && unopened_.empty();
+  const bool all_gone = watches_.empty();
   if (!channel_.open()) return all_gone && now_ns - command_gone_ns_ > kGraceNs;  // nobody waits for us
   return all_gone || now_ns - command_gone_ns_ > kGraceNs;
 }

@@ -89,6 +89,9 @@ SpawnResult spawn(const SpawnRequest& request) {
     int report = write_end.get();
     if (request.daemon) become_daemon(request.keep_fd, report);
     request.signals.restore();
+    for (int signal = 1; request.early_signals && signal <= 64; ++signal) {
+      if (request.early_signals[signal]) ::kill(::getpid(), signal);
+    }
     ::execvpe(argv[0], argv.data(), environment.data());
     const int error = errno;
     [[maybe_unused]] const ssize_t n = ::write(report, &error, sizeof error);

@@ -26,6 +26,8 @@ struct SpawnRequest {
   SignalState signals;
   bool daemon = false;      // own session, stdio on /dev/null, every other descriptor closed
   int keep_fd = -1;         // daemon only: this one becomes descriptor 3
+  // Signals that arrived before the child existed, by number: the child sends them to itself before it execs.
+  const volatile sig_atomic_t* early_signals = nullptr;
 };
 
 struct SpawnResult {

@@ -35,6 +35,11 @@ int exec_failure(const std::string& program, int error) {
   return error == ENOENT ? 127 : 126;  // as a shell tells "not found" from "not executable"
 }
 
+// Signals by which a user or a scheduler ends a job; the others are its own affair.
+void note_signal(AgentLink& agent, int signal) {
+  if (signal != SIGUSR1 && signal != SIGUSR2) agent.signal_seen(signal);
+}
+
 // Waits for the command; signals and the agent are served meanwhile. `agent` may be null.
 int wait_for_command(pid_t child, SignalRelay& relay, AgentLink* agent) {
   for (;;) {
@@ -42,7 +47,7 @@ int wait_for_command(pid_t child, SignalRelay& relay, AgentLink* agent) {
     ::poll(set, 2, relay.fd() >= 0 ? -1 : 50);
     while (auto signal = relay.next()) {
       if (*signal == SIGCHLD) continue;
-      if (agent && *signal != SIGUSR1 && *signal != SIGUSR2) agent->signal_seen(*signal);
+      if (agent) note_signal(*agent, *signal);
       if (!relay.whole_group(*signal)) ::kill(child, *signal);
     }
     if (set[1].revents) agent->on_readable();
@@ -102,13 +107,28 @@ RunPlaces make_places(const LaunchRequest& request) {
   return places;
 }
 
+struct Started {
+  SpawnResult child;
+  std::vector<int> early_signals;  // the training has them already
+};
+
+Started start_training(SignalRelay& relay, const std::vector<std::string>& command, std::vector<std::string> environment,
+                       const SignalState& at_start) {
+  SpawnRequest training;
+  training.argv = command;
+  training.environment = std::move(environment);
+  training.signals = at_start;
+  training.early_signals = relay.early_signals();
+  relay.open_window();
+  Started started{spawn(training), {}};
+  started.early_signals = relay.close_window();
+  return started;
+}
+
 int run_bare(const LaunchRequest& request, const SignalState& at_start) {
   SignalRelay relay(at_start);
-  SpawnRequest training;
-  training.argv = request.command;
-  training.environment = bare_environment(current_environment());
-  training.signals = at_start;
-  const SpawnResult child = spawn(training);
+  const SpawnResult child =
+      start_training(relay, request.command, bare_environment(current_environment()), at_start).child;
   if (child.error) return exec_failure(request.command.front(), child.error);
   return shell_code(wait_for_command(child.pid, relay, nullptr));
 }
@@ -119,14 +139,14 @@ int launch(const LaunchRequest& request, const SignalState& at_start) {
   if (request.settings.disable) return run_bare(request, at_start);
   SignalRelay relay(at_start);
   RunPlaces places = make_places(request);
-  SpawnRequest training;
-  training.argv = request.command;
   // Without a run folder, recorders leave word in the shared folder why they stayed off.
   const std::string notes_dir = places.config.run_dir.empty() ? places.config.shm_dir : places.config.run_dir;
-  training.environment = training_environment(
-      current_environment(), {places.config.shm_dir, notes_dir, places.config.nonce, places.inject_folder});
-  training.signals = at_start;
-  const SpawnResult child = spawn(training);
+  const Started started = start_training(
+      relay, request.command,
+      training_environment(current_environment(),
+                           {places.config.shm_dir, notes_dir, places.config.nonce, places.inject_folder}),
+      at_start);
+  const SpawnResult& child = started.child;
   if (child.error) {
     if (places.folder) ::rmdir(places.folder.path().c_str());
     places.shm.remove();
@@ -135,6 +155,7 @@ int launch(const LaunchRequest& request, const SignalState& at_start) {
   // The agent comes second: an interpreter needs tens of milliseconds before it opens a ring.
   AgentLink agent(request.own_binary, places.config, at_start);
   agent.start(child.pid);
+  for (int signal : started.early_signals) note_signal(agent, signal);
   const int status = wait_for_command(child.pid, relay, &agent);
   agent.finish(status);
   places.shm.remove();

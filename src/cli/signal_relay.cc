@@ -20,6 +20,13 @@ constexpr int kRelayed[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 constexpr int kWitnessWaitMs = 20;
 constexpr uint64_t kSameSignalNs = 200'000'000;
 
+struct Witnessed {
+  uint64_t signal, time_ns;
+};
+
+volatile sig_atomic_t g_early[65];
+void note_early(int signal) { g_early[signal] = 1; }
+
 // Lives until its parent is gone. Everything is blocked, so nothing short of SIGKILL ends it and nothing is lost.
 [[noreturn]] void witness(int report, pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -34,8 +41,8 @@ constexpr uint64_t kSameSignalNs = 200'000'000;
     siginfo_t info;
     const int signal = ::sigwaitinfo(&all, &info);
     if (signal <= 0) continue;
-    const unsigned char byte = static_cast<unsigned char>(signal);
-    if (::write(low, &byte, 1) < 0 && errno == EPIPE) ::_exit(0);
+    const Witnessed seen{static_cast<uint64_t>(signal), monotonic_ns()};
+    if (::write(low, &seen, sizeof seen) < 0 && errno == EPIPE) ::_exit(0);
   }
 }
 
@@ -43,11 +50,12 @@ constexpr uint64_t kSameSignalNs = 200'000'000;
 
 SignalRelay::SignalRelay(const SignalState& at_start) {
   sigset_t ours, all, before;
-  ::sigemptyset(&ours);
-  ::sigaddset(&ours, SIGCHLD);
+  ::sigemptyset(&relayed_);
   for (int signal : kRelayed) {
-    if (!at_start.ignored[signal]) ::sigaddset(&ours, signal);
+    if (!at_start.ignored[signal]) ::sigaddset(&relayed_, signal);
   }
+  ours = relayed_;
+  ::sigaddset(&ours, SIGCHLD);
   ::signal(SIGCHLD, SIG_DFL);  // inherited SIG_IGN would make the training's exit code unknowable
   ::signal(SIGPIPE, SIG_IGN);
   ::sigfillset(&all);
@@ -73,16 +81,38 @@ SignalRelay::~SignalRelay() {
   }
 }
 
+void SignalRelay::open_window() {
+  struct sigaction action = {};
+  action.sa_handler = note_early;
+  for (int signal : kRelayed) {
+    if (::sigismember(&relayed_, signal)) ::sigaction(signal, &action, nullptr);
+  }
+  ::sigprocmask(SIG_UNBLOCK, &relayed_, nullptr);
+}
+
+const volatile sig_atomic_t* SignalRelay::early_signals() const { return g_early; }
+
+std::vector<int> SignalRelay::close_window() {
+  ::sigprocmask(SIG_BLOCK, &relayed_, nullptr);
+  std::vector<int> caught;
+  for (int signal : kRelayed) {
+    if (::sigismember(&relayed_, signal)) ::signal(signal, SIG_DFL);
+    if (g_early[signal]) caught.push_back(signal);
+    g_early[signal] = 0;
+  }
+  return caught;
+}
+
 bool SignalRelay::whole_group(int signal) {
   const uint64_t start_ns = monotonic_ns();
   for (;;) {
-    unsigned char bytes[64];
-    const ssize_t n = ::read(witness_.get(), bytes, sizeof bytes);
+    Witnessed seen[16];
+    const ssize_t n = ::read(witness_.get(), seen, sizeof seen);
     if (n == 0) witness_.reset();
     if (!witness_) return signal == SIGINT || signal == SIGQUIT;
     const uint64_t now_ns = monotonic_ns();
-    for (ssize_t i = 0; i < n; ++i) {
-      if (bytes[i] <= 64) witnessed_ns_[bytes[i]] = now_ns;
+    for (ssize_t i = 0; i < n / static_cast<ssize_t>(sizeof(Witnessed)); ++i) {
+      if (seen[i].signal <= 64) witnessed_ns_[seen[i].signal] = seen[i].time_ns;
     }
     if (witnessed_ns_[signal] && now_ns - witnessed_ns_[signal] < kSameSignalNs) {
       witnessed_ns_[signal] = 0;

@@ -10,8 +10,10 @@
 
 #include <sys/types.h>
 
+#include <csignal>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "base/fd.h"
 #include "base/subprocess.h"
@@ -32,10 +34,18 @@ class SignalRelay {
   // The next pending signal, if any; SIGCHLD included. Never waits.
   std::optional<int> next();
 
+  // Around the fork of the training: between open_window() and close_window() the relayed signals are caught in
+  // early_signals(). fork() copies that array as it is at the very moment at which the child comes into being, so each
+  // signal is either in the child's copy (the child sends it to itself) or reaches the child like any other.
+  void open_window();
+  const volatile sig_atomic_t* early_signals() const;
+  std::vector<int> close_window();  // the signals caught in it
+
   // Whether the whole process group got the signal that next() just returned. Waits up to 20 ms for the witness.
   bool whole_group(int signal);
 
  private:
+  sigset_t relayed_;
   Fd signals_, witness_;
   pid_t witness_pid_ = -1;
   uint64_t witnessed_ns_[65] = {};

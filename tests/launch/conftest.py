@@ -50,7 +50,8 @@ class Launch:
         kwargs.setdefault("stderr", subprocess.PIPE)
         kwargs.setdefault("stdin", subprocess.DEVNULL)
         env = self.environment(**kwargs.pop("env", {}))
-        process = subprocess.Popen([binary(), *words], cwd=kwargs.pop("cwd", self.folder), env=env,
+        prefix = kwargs.pop("prefix", [])
+        process = subprocess.Popen([*prefix, binary(), *words], cwd=kwargs.pop("cwd", self.folder), env=env,
                                    start_new_session=True, **kwargs)
         self.started.append(process)
         return process
@@ -105,6 +106,15 @@ def command_of(pid: int) -> list[str]:
             return file.read().decode(errors="replace").split("\0")[:-1]
     except OSError:
         return []
+
+
+def name_of(pid: int) -> str:
+    """The kernel's name of a process, "" when it is gone."""
+    try:
+        with open(f"/proc/{pid}/comm", encoding="utf-8") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
 
 
 def wait_for(condition, timeout: float = 20, what: str = "condition"):

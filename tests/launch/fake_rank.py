@@ -40,7 +40,8 @@ def start_ticks() -> int:
 class FakeRank:
     """One rank's black box. Without STEPSCOPE_SHM it is off and does nothing."""
 
-    def __init__(self, rank: int | None = None, world: int | None = None, capacity: int = 4096, evidence: bool = True):
+    def __init__(self, rank: int | None = None, world: int | None = None, capacity: int = 4096, evidence: bool = True,
+                 version: int = 1):
         env = os.environ
         self.rank = int(env.get("RANK", 0)) if rank is None else rank
         self.world = int(env.get("WORLD_SIZE", 1)) if world is None else world
@@ -57,7 +58,7 @@ class FakeRank:
         self.map = mmap.mmap(fd, size)
         os.close(fd)
         now = time.monotonic_ns()
-        self.map[0:32] = struct.pack("<8sIIIIQ", b"STEPSCOP", 1, HEADER_BYTES, RECORD_BYTES, NAMES_BYTES, capacity)
+        self.map[0:32] = struct.pack("<8sIIIIQ", b"STEPSCOP", version, HEADER_BYTES, RECORD_BYTES, NAMES_BYTES, capacity)
         self.map[32:48] = bytes.fromhex(env.get("STEPSCOPE_NONCE", "0" * 32))
         self.map[48:80] = struct.pack("<iiiiiiQ", int(env.get("TORCHELASTIC_RESTART_COUNT", 0)), self.rank,
                                       int(env.get("LOCAL_RANK", self.rank)), self.world, 0, os.getpid(), start_ticks())

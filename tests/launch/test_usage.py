@@ -1,0 +1,89 @@
+"""A wrong command line: one clear line, exit 2, nothing started, nothing made."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.mark.parametrize("words, part", [
+    (["run"], "a script is expected"),
+    (["run", "--"], "a command is expected"),
+    (["run", "nothere.py"], "no such script: nothere.py"),
+    (["run", "torchrun", "train.py"], "put -- before it"),
+    (["run", "--bogus", "train.py"], "--bogus"),
+    (["run", "--mode", "loud", "train.py"], "--mode must be"),
+    (["run", "--mode"], "--mode"),
+    (["run", "--interval", "soon", "train.py"], "--interval must be"),
+    (["run", "--run-name", "../x", "train.py"], "--run-name must be"),
+    (["run", "train.py", "--nproc-per-node"], "--nproc-per-node needs a value"),
+    (["run", "train.py", "--nnodes="], "--nnodes needs a value"),
+    (["run", "--nproc-per-node", "2", "--", "python", "train.py"], "--nproc-per-node goes with a script"),
+    (["run", "-m"], "-m needs the name of a module"),
+    (["report"], "run is required"),
+    (["report", "nothere"], "nothere"),
+    (["fly"], "unknown verb: fly"),
+    ([], "a verb is expected"),
+    (["agent"], "started by stepscope run only"),
+])
+def test_one_line_and_exit_2(launch, words, part):
+    launch.script("open('ran', 'w')")
+    result = launch.run(*words)
+    text = result.stderr.decode()
+    assert result.returncode == 2
+    assert part in text and text.startswith("stepscope: ") and text.count("\n") == 1
+    assert result.stdout == b""
+    assert not (launch.folder / "ran").exists() and not (launch.folder / "logs").exists()
+
+
+def test_a_command_that_cannot_run(launch):
+    result = launch.run("run", "--", "no-such-program-here")
+    assert (result.returncode, result.stderr) == (
+        127, b"stepscope: cannot run 'no-such-program-here': No such file or directory\n")
+    (launch.folder / "plain").write_text("data")
+    assert launch.run("run", "--", "./plain").returncode == 126
+    assert list((launch.folder / "logs").iterdir()) == []
+
+
+@pytest.mark.parametrize("text, part", [
+    ("mode = \n", "line 1: a value is expected"),
+    ("\nmode = 'summary'\nrun_name = [1]\n", "line 3: lists and tables"),
+    ("mode = 'loud'", "line 1: mode must be"),
+    ("[thresholds]\nx = 'y'", "line 2: x must be a number"),
+    ("\x00", "line 1: control characters"),
+])
+def test_broken_settings_file(launch, text, part):
+    (launch.folder / "stepscope.toml").write_text(text)
+    result = launch.run("run", launch.script("print(1)"))
+    assert (result.returncode, result.stdout) == (2, b"")
+    assert part in result.stderr.decode() and result.stderr.count(b"\n") == 1
+
+
+def test_flag_over_environment_over_file(launch):
+    (launch.folder / "stepscope.toml").write_text("run_name = 'from-file'\nlogs_dir = 'l1'\n[run]\ninterval = 2\n")
+    script = launch.script("print(1)")
+    launch.run("run", script)
+    launch.run("run", script, env={"STEPSCOPE_RUN_NAME": "from-env"})
+    launch.run("run", "--run-name", "from-flag", "--logs-dir", "l2", script, env={"STEPSCOPE_RUN_NAME": "from-env"})
+    assert sorted(p.name for p in (launch.folder / "l1").iterdir()) == ["from-env", "from-file"]
+    assert [p.name for p in (launch.folder / "l2").iterdir()] == ["from-flag"]
+
+
+def test_unknown_names_in_the_file_are_named_and_left_out(launch):
+    (launch.folder / "stepscope.toml").write_text("colour = 'red'\n")
+    result = launch.run("run", launch.script("print(1)"))
+    assert result.returncode == 0
+    assert b"line 1: colour is not a setting" in result.stderr
+
+
+def test_version_and_help(launch):
+    assert launch.run("--version").stdout.startswith(b"stepscope 0.")
+    for words in (["--help"], ["run", "--help"], ["report", "--help"]):
+        result = launch.run(*words)
+        assert result.returncode == 0 and b"stepscope" in result.stdout and result.stderr == b""
+
+
+def test_live_modes_say_that_they_are_not_there_yet(launch):
+    result = launch.run("run", "--mode", "cli", "--run-name", "r", launch.script("print(1)"))
+    assert result.returncode == 0
+    assert b"later version" in result.stderr.splitlines()[0]
+    assert launch.summary()["run"]["status"] == "completed"
