@@ -97,6 +97,8 @@ def run_one(entry: dict, tool: str, fault_on: bool, steps: int | None, logs: Pat
     env = {"FAULT_TOOL": "stepscope"} if tool == "stepscope" else {}
     outcome = observe(SCRIPTS / entry["script"], args, entry["ranks"], logs=logs, name=name, env=env, timeout_s=timeout_s,
                       signal_after=signal_of(entry))
+    if outcome.folder:
+        (outcome.folder / "stdout.txt").write_text(outcome.stdout)
     wrong = ["timed out"] if outcome.timed_out else []
     if outcome.summary is None:
         wrong.append("no final_summary.json")

@@ -101,6 +101,11 @@ def read_summary(logs: Path, name: str) -> tuple[Path | None, dict | None]:
         return folder, None
 
 
+def unglued(line: str) -> list[str]:
+    """torchrun makes ranks unbuffered, so that print() writes text and newline apart and two ranks may share a line."""
+    return [part for part in re.split(r"(?=LAB t=|TRUTH rank=|CHAOS rank=|BENCH )", line) if part] or [line]
+
+
 class Job:
     """A running job. `on_line` is called in the reader's thread for each line of stdout."""
 
@@ -122,10 +127,10 @@ class Job:
     def _read(self) -> None:
         assert self.process.stdout
         for raw in self.process.stdout:
-            line = raw.decode("utf-8", "replace").rstrip("\n")
-            self._lines.append((time.monotonic(), line))
-            if self._on_line:
-                self._on_line(line)
+            for line in unglued(raw.decode("utf-8", "replace").rstrip("\n")):
+                self._lines.append((time.monotonic(), line))
+                if self._on_line:
+                    self._on_line(line)
 
     def signal_group(self, number: int) -> None:
         os.killpg(self.process.pid, number)
