@@ -32,19 +32,28 @@ StragglerLimits limits_of(const Thresholds& t) {
   return l;
 }
 
+// Late blocks per rank. A rank that is late in one block only was disturbed by chance (another process on its core);
+// two in a row, or half of all blocks, are a fault.
 std::map<int, std::vector<LateBlock>> late_blocks(const Judged& j) {
-  std::map<int, std::vector<LateBlock>> late;
+  std::map<int, std::vector<std::pair<size_t, LateBlock>>> late;
   const auto size = static_cast<size_t>(j.limits->straggler_block_steps);
   const size_t n = j.baseline.size();
-  for (size_t from = 0; from < n;) {
+  size_t blocks = 0;
+  for (size_t from = 0; from < n; ++blocks) {
     // The last block takes the remainder, so that no block is too short to judge.
     const size_t to = n - from < 2 * size ? n : from + size;
     Rows block = j.baseline.slice(from, to);
     for (RankExcess& e : rank_excess(block, limits_of(*j.limits)))
-      if (e.late) late[e.rank].push_back({block, e});
+      if (e.late) late[e.rank].push_back({blocks, {block, e}});
     from = to;
   }
-  return late;
+  std::map<int, std::vector<LateBlock>> out;
+  for (auto& [rank, list] : late)
+    for (size_t i = 0; i < list.size(); ++i) {
+      const bool neighbour = (i > 0 && list[i - 1].first + 1 == list[i].first) || (i + 1 < list.size() && list[i].first + 1 == list[i + 1].first);
+      if (neighbour || 2 * list.size() >= blocks) out[rank].push_back(std::move(list[i].second));
+    }
+  return out;
 }
 
 // Step-weighted mean of the blocks' medians.
@@ -253,9 +262,16 @@ Finding finding_of(const Judged& j, int rank, const std::vector<LateBlock>& bloc
 
 void judge_stragglers(const Judged& j, std::vector<Finding>& out) {
   if (j.ranks < 2) return;
+  std::vector<Finding> said;
   for (const auto& [rank, blocks] : late_blocks(j)) {
     Finding f = finding_of(j, rank, blocks);
     if (f.severity == Severity::kInfo && f.cost_share < 0.5 * j.limits->warn_share) continue;
+    said.push_back(std::move(f));
+  }
+  // Ranks that take turns at being late are no stragglers: none costs clearly more than the others.
+  for (Finding& f : said) {
+    const bool shared = std::any_of(said.begin(), said.end(), [&](const Finding& o) { return o.ranks != f.ranks && f.cost_share < 2 * o.cost_share && o.cost_share < 2 * f.cost_share; });
+    if (shared && j.ranks == 2) continue;
     out.push_back(std::move(f));
   }
 }

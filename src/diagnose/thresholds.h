@@ -21,7 +21,7 @@ namespace stepscope {
   X(straggler_min_z, 4.0)            \
   X(straggler_min_positive, 0.7)     \
   X(straggler_min_blame, 0.5)        \
-  X(straggler_min_excess, 0.02)      \
+  X(straggler_min_excess, 0.03)      \
   X(straggler_block_steps, 32)       \
   X(straggler_live_steps, 16)        \
   X(phase_share, 0.55)               \
