@@ -16,6 +16,7 @@ namespace stepscope {
   X(cost_warn_share, 0.05)                    \
   X(cost_crit_share, 0.20)                    \
   X(cpu_saturated_share, 0.90)                \
+  X(other_processes_share, 0.25)              \
   X(run_delay_normal_share, 0.05)             \
   X(run_delay_excess_share, 0.10)             \
   X(run_delay_over_others, 2.0)               \

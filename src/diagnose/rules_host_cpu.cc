@@ -16,16 +16,22 @@ namespace {
 struct Delay {
   const RankProcess* rank = nullptr;
   Window window;
-  double share = 0;            // median over time
+  double share = 0;            // median over the window
+  double part = 1;             // the window's share of the rank's steps' time
 };
 
-std::vector<Delay> delays_of(const HostFacts& facts, const HostThresholds& limits) {
+// Over the newest `part` of each rank's time: a neighbour may have come late.
+std::vector<Delay> delays_of(const HostFacts& facts, const HostThresholds& limits, double part = 1) {
   std::vector<Delay> out;
   for (const RankProcess& r : facts.ranks) {
-    const Window w = steady_window(r);
+    Window w = steady_window(r);
+    if (w.empty() || r.run_delay_share.empty()) continue;
+    w.begin_ns = std::max(w.begin_ns, r.run_delay_share.points.front().time_ns);
+    w.end_ns = std::min(w.end_ns, r.run_delay_share.points.back().time_ns);
+    w.begin_ns = w.end_ns - static_cast<int64_t>(part * static_cast<double>(w.end_ns - w.begin_ns));
     std::vector<double> v = values_in(r.run_delay_share, w);
-    if (w.empty() || static_cast<double>(v.size()) < limits.min_samples) continue;
-    out.push_back({&r, w, median(std::move(v))});
+    if (w.empty() || static_cast<double>(v.size()) < limits.min_samples / part) continue;
+    out.push_back({&r, w, median(std::move(v)), part});
   }
   return out;
 }
@@ -74,6 +80,19 @@ bool saturated(const HostFacts& facts, const HostThresholds& limits) {
          share_at_least(v, limits.cpu_saturated_share) >= limits.sustained_share;
 }
 
+// Cores that the ranks and what they started use; nullopt when not sampled.
+std::optional<double> cores_of_ranks(const HostFacts& facts) {
+  std::optional<double> sum;
+  for (const RankProcess& r : facts.ranks) {
+    const Window w = steady_window(r);
+    for (const SampledSeries* s : {&r.cpu_cores, &r.worker_cpu_cores}) {
+      std::vector<double> v = values_in(*s, w);
+      if (!v.empty()) sum = sum.value_or(0) + median(std::move(v));
+    }
+  }
+  return sum;
+}
+
 void high_cpu(const HostFacts& facts, const HostThresholds& limits, const std::vector<Delay>& delays,
               std::vector<Finding>& out) {
   const Window window = steady_window(facts);
@@ -90,20 +109,35 @@ void high_cpu(const HostFacts& facts, const HostThresholds& limits, const std::v
                                          facts.cores, 100 * busy, 100 * delay);
   f.action = "Run fewer processes or threads on this host (loader workers, OMP_NUM_THREADS), or use one with more cores";
   f.evidence = {fact("cpu_share", busy), fact("cores", facts.cores)};
+  if (const auto ours = cores_of_ranks(facts)) {
+    const double others = std::max(0.0, busy * facts.cores - *ours);
+    f.evidence.push_back(fact("ranks_cpu_cores", *ours));
+    f.evidence.push_back(fact("other_processes_cpu_cores", others));
+    f.cause = others >= limits.other_processes_share * facts.cores ? "other_processes" : "own_processes";
+    if (f.cause == "other_processes") {
+      f.action = fmt::format("Other programs on this host use {:.1f} cores: end them or give the job a host of its own", others);
+    }
+  }
   if (!delays.empty()) f.evidence.push_back(fact("run_delay_share", delay));
   if (const auto load = facts.host.load1.last_or_null()) f.evidence.push_back(fact("load1", *load));
   if (const auto psi = facts.host.cpu_pressure_share.mean_or_null()) f.evidence.push_back(fact("cpu_pressure_share", *psi));
   out.push_back(std::move(f));
 }
 
+double mean_above(std::vector<double> values, double base) {
+  for (double& v : values) v = std::max(0.0, v - base);
+  return values.empty() ? 0 : mean(values);
+}
+
 void one_rank(const Delay& d, double others, const HostFacts& facts, const HostThresholds& limits, std::vector<Finding>& out) {
   const RankProcess& r = *d.rank;
   Finding f = begin("CPU_CONTENTION", "process", facts);
   f.ranks = {r.rank};
-  f.pattern = "chronic";
+  f.pattern = d.part == 1 ? "chronic" : "";
   const double base = std::max(others, limits.run_delay_normal_share);
-  f.cost_share = d.share - base;
-  f.cost_seconds = f.cost_share * seconds_of(d.window);
+  const Window whole = steady_window(r);
+  f.cost_share = d.part == 1 ? d.share - base : mean_above(values_in(r.run_delay_share, whole), base);
+  f.cost_seconds = f.cost_share * seconds_of(d.part == 1 ? d.window : whole);
   f.severity = by_cost(f.cost_share, limits);
   f.first_step = first_step_above(r, r.run_delay_share, base + limits.run_delay_excess_share);
   f.title = fmt::format("Rank {} waits {:.0f} % of the time for a core (the others {:.0f} %)", r.rank, 100 * d.share, 100 * others);
@@ -212,7 +246,7 @@ void starved_workers(const HostFacts& facts, const HostThresholds& limits, std::
   f.ranks = ranks;
   f.phase = "input_wait";
   f.cause = "workers_without_cores";
-  f.title = fmt::format("Loader workers of {} wait {:.0f} % of the time for a core", ranks_text(ranks), 100 * median(shares));
+  f.title = fmt::format("Child processes (loader workers) of {} wait {:.0f} % of the time for a core", ranks_text(ranks), 100 * median(shares));
   f.action = "Give the loader workers cores of their own, or use fewer of them";
   for (size_t i = 0; i < ranks.size() && i < 8; ++i) f.evidence.push_back(fact("worker_run_delay_share", shares[i], ranks[i]));
   out.push_back(std::move(f));
@@ -226,12 +260,17 @@ void judge_cpu(const HostFacts& facts, const HostThresholds& limits, std::vector
   if (full) high_cpu(facts, limits, delays, out);
   const std::vector<int> held = throttled(facts, limits, delays, out);
   bool any = !held.empty();
-  for (const Delay& d : delays) {
-    if (std::find(held.begin(), held.end(), d.rank->rank) != held.end()) continue;  // named already, with its cause
-    const double others = median_delay(delays, d.rank);
-    if (!contended(d, delays, others, full, limits)) continue;
-    one_rank(d, others, facts, limits, out);
-    any = true;
+  std::vector<int> named = held;  // with their cause
+  for (const double part : {1.0, 0.5, 0.25}) {
+    const std::vector<Delay> newest = delays_of(facts, limits, part);
+    for (const Delay& d : newest) {
+      if (std::find(named.begin(), named.end(), d.rank->rank) != named.end()) continue;
+      const double others = median_delay(newest, d.rank);
+      if (!contended(d, newest, others, full, limits)) continue;
+      one_rank(d, others, facts, limits, out);
+      named.push_back(d.rank->rank);
+      any = true;
+    }
   }
   const double least = limits.run_delay_normal_share + limits.run_delay_excess_share;
   const bool all = delays.size() > 1 && std::all_of(delays.begin(), delays.end(), [&](const Delay& d) { return d.share >= least; });
