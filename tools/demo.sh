@@ -7,6 +7,7 @@ VENV=${STEPSCOPE_VENV:-.venv}
 STEPSCOPE=$VENV/bin/stepscope
 LOGS=build/demo
 STEPS=${DEMO_STEPS:-150}
+export OMP_NUM_THREADS=1  # two ranks on a small machine; torchrun would say so at length
 [ -x "$STEPSCOPE" ] || { echo "demo: $STEPSCOPE is not built; run make demo" >&2; exit 1; }
 rm -rf "$LOGS" && mkdir -p "$LOGS"
 

@@ -44,6 +44,8 @@ std::vector<EvidenceRow> step_time_rows(const Snapshot& s) {
   if (!step.median) step.median = s.wall_ms.p50;
   if (step.median) rows.push_back(std::move(step));
   for (const PhaseStat& p : ordered_phases(s)) {
+    // A phase that reads 0.00 everywhere tells nothing.
+    if (p.worst_ms && std::fabs(*p.worst_ms) < 0.005 && p.share.value_or(0) < 0.0005) continue;
     rows.push_back({p.phase, p.median_ms, p.worst_ms, p.worst_rank, p.skew_pct, p.share});
   }
   EvidenceRow stall = row_from("stall", s.ranks, [](const RankStat& r) { return r.stall_ms; });

@@ -20,7 +20,8 @@ struct EvidenceRow {
 // Median and worst over ranks of a per-rank value; skew = (worst - median) / median. No value on no rank: all null.
 EvidenceRow row_over_ranks(std::string name, const std::vector<std::pair<int, std::optional<double>>>& by_rank);
 
-// The step itself (row "step", wall time), own time of each phase in ledger order, and "stall": time a rank is blocked.
+// The step itself (row "step", wall time), own time of each phase in ledger order (without those that are nil), and
+// "stall": time a rank is blocked, by waiting and by transfer.
 std::vector<EvidenceRow> step_time_rows(const Snapshot& snapshot);
 
 // peak_bytes, reserved_bytes and growth_bytes (tail minus head) over ranks; empty when no rank measured memory.

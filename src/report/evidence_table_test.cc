@@ -31,6 +31,15 @@ TEST(EvidenceTable, PhasesStandInLedgerOrder) {
   EXPECT_EQ(phases[4].phase, "my_phase");
 }
 
+TEST(EvidenceTable, PhasesThatAreNilAreLeftOut) {
+  Snapshot s = examples::straggler();
+  const size_t rows = step_time_rows(s).size();
+  s.phases.push_back({.phase = "host_pause", .median_ms = 0.0, .worst_ms = 0.004, .share = 0.0001});
+  EXPECT_EQ(step_time_rows(s).size(), rows);
+  s.phases.back().worst_ms = 3.0;  // rare but long on one rank
+  EXPECT_EQ(step_time_rows(s).size(), rows + 1);
+}
+
 TEST(EvidenceTable, StallShareComesFromTheLedger) {
   const auto rows = step_time_rows(examples::straggler());
   EXPECT_EQ(rows.back().name, "stall");

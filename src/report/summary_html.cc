@@ -124,7 +124,7 @@ std::string step_table_html(const Snapshot& s) {
   if (rows.empty()) return "";
   HtmlTable table({"", "Median", "Worst", "Worst Rank", "Skew %", "Share"}, {0});
   for (const EvidenceRow& row : rows) {
-    const std::string label = row.name == "step" ? "step (wall)" : row.name == "stall" ? "waiting for others" : category_label(row.name);
+    const std::string label = row.name == "step" ? "step (wall)" : row.name == "stall" ? "waiting + transfer" : category_label(row.name);
     table.add({label, format_ms_bare(row.median), format_ms_bare(row.worst), rank_or_dash(row.worst_rank), format_skew(row.skew_pct), format_share(row.share)},
               row.name == "step" ? "strong" : "");
   }

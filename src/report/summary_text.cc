@@ -97,7 +97,7 @@ void write_step_table(TextPage& page, const Snapshot& s) {
   TextTable table({{.title = "", .right = false, .least_width = 20}, {.title = "Median", .least_width = 9}, {.title = "Worst", .least_width = 9},
                    {.title = "Worst Rank", .least_width = 11}, {.title = "Skew %", .priority = 1, .least_width = 8}, {.title = "Share", .priority = 2, .least_width = 8}});
   for (const EvidenceRow& row : rows) {
-    const std::string label = row.name == "step" ? "step (wall)" : row.name == "stall" ? "waiting for others" : category_label(row.name);
+    const std::string label = row.name == "step" ? "step (wall)" : row.name == "stall" ? "waiting + transfer" : category_label(row.name);
     table.add({label, format_ms_bare(row.median), format_ms_bare(row.worst), row.worst_rank ? fmt::format("{}", *row.worst_rank) : std::string(kNotMeasured),
                format_skew(row.skew_pct), format_share(row.share)});
   }
