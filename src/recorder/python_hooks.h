@@ -35,6 +35,7 @@ enum class Role : uint8_t {
 
 struct HookState {
   Role role = Role::kUndecided;
+  bool allowed = false;  // the Python side agrees to opening (STEPSCOPE_DISABLE is not set)
   bool open_tried = false;
   bool identity_known = false;
   uint64_t evidence = 0;
@@ -75,7 +76,7 @@ struct HookState {
 extern constinit HookState g_hooks;
 
 // Opens the recorder once if this process may be a rank; later calls are a flag test.
-inline bool may_open() { return g_hooks.role == Role::kUndecided && !g_hooks.open_tried; }
+inline bool may_open() { return !g_hooks.open_tried && g_hooks.allowed && g_hooks.role == Role::kUndecided; }
 void open_by_hook() noexcept;
 
 void evidence_slow(uint64_t bit) noexcept;

@@ -54,6 +54,11 @@ PyObject* py_open(PyObject*, PyObject* const* args, Py_ssize_t n) {
   return PyBool_FromLong(on);
 }
 
+PyObject* py_allow_open(PyObject*, PyObject*) {
+  g_hooks.allowed = true;
+  return none();
+}
+
 PyObject* py_close(PyObject*, PyObject*) {
   close();
   return none();
@@ -110,6 +115,7 @@ PyMethodDef g_functions[] = {
     {"mark_at", as_method(py_mark_at), METH_FASTCALL, "mark_at(time_ns, kind, edge, a=0, b=0, c=0, d=0, flags=0)"},
     {"name", as_method(py_name), METH_FASTCALL, "name(kind, id, text) -> bool: text for an id."},
     {"open", as_method(py_open), METH_FASTCALL, "open(shm_dir=None, process_start_ns=0, capacity=0) -> bool"},
+    {"allow_open", as_method(py_allow_open), METH_NOARGS, "Hooks may open the black box when they see a training."},
     {"close", as_method(py_close), METH_NOARGS, "Marks an orderly end and turns marks off."},
     {"discard", as_method(py_discard), METH_NOARGS, "As close(); without evidence the file goes as well."},
     {"evidence", as_method(py_evidence), METH_NOARGS, "The evidence so far that this process is a rank."},

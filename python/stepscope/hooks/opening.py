@@ -25,6 +25,7 @@ def is_multiprocessing_child() -> bool:
 
 def open_if_rank(_native: ModuleType) -> None:
     """Opens provisionally where RANK is set, unless a rank is our parent and RANK was only inherited."""
+    native.allow_open()
     if "RANK" not in os.environ or is_multiprocessing_child():
         return
     if os.environ.get(_OWNER, str(os.getpid())) != str(os.getpid()):
@@ -35,6 +36,7 @@ def open_if_rank(_native: ModuleType) -> None:
 
 def open_now() -> bool:
     """Opens the black box if this process may have one. True when it is open."""
+    native.allow_open()
     if native.active():
         return True
     if not native.may_be_rank() or not os.environ.get("STEPSCOPE_SHM"):

@@ -1,0 +1,82 @@
+"""Injection: the right processes are ranks, all others stay silent, and what the user had still runs."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from conftest import JOBS, PACKAGE
+
+
+def evident(done):
+    return [b for b in done.rings if b.evidence]
+
+
+def test_a_process_without_torch_leaves_no_trace(run):
+    done = run([sys.executable, "-c", "import json, sys; print('stepscope' in sys.modules)"]).check()
+    assert done.out == "False\n" and done.rings == []
+
+
+def test_torch_without_training_leaves_no_trace(run):
+    done = run([sys.executable, "-c", "import torch; print(torch.ones(1))"]).check()
+    assert done.rings == []
+
+
+def test_children_of_a_rank_are_no_ranks(run):
+    done = run("train.py", env={"CHILD": "1", "FORK": "1", "RANK": "0", "WORLD_SIZE": "1"}).check()
+    assert len(done.rings) == 1
+    (box,) = done.rings
+    assert box.count("Optimizer<") == 4  # the forked child's five are nowhere
+
+
+def test_torchrun_itself_stays_silent(run):
+    done = run("train.py", ranks=2).check()
+    assert [(b.rank, b.world_size) for b in done.rings] == [(0, 2), (1, 2)]
+    assert all(b.count("Process") >= 3 for b in done.rings)  # torch imported, rank known, exit
+    assert all(0 < b.process_start_ns < b.records[0].time for b in done.rings)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["spawn", "fork"])
+def test_ranks_started_by_multiprocessing(run, method):
+    done = run("train.py", "spawn", method).check()
+    assert [(b.rank, b.world_size) for b in evident(done)] == [(0, 2), (1, 2)]
+    assert all(b.count("Optimizer<") == 3 for b in evident(done))
+
+
+def test_kill_switch(run):
+    assert run("train.py", env={"STEPSCOPE_DISABLE": "1"}).check().rings == []
+
+
+def test_shadowed_sitecustomize_still_runs(run, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.user_site_ran = True\n")
+    path = f"{PACKAGE / '_inject'}:{tmp_path}:{PACKAGE.parent}:{JOBS}"
+    done = run("train.py", env={"PYTHONPATH": path}).check()
+    assert done.said["site"] == ["user_site_ran"] and len(evident(done)) == 1
+
+
+def test_failing_sitecustomize_fails_as_it_would(run, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("raise RuntimeError('user site is broken')\n")
+    path = f"{PACKAGE / '_inject'}:{tmp_path}:{PACKAGE.parent}:{JOBS}"
+    done = run("train.py", env={"PYTHONPATH": path}).check()
+    assert "user site is broken" in done.err and len(evident(done)) == 1
+
+
+@pytest.mark.parametrize("flags", [["-E"], ["-I"]])
+def test_ignored_environment_means_off(run, flags):
+    done = run([sys.executable, *flags, "-c", "import sys; print('stepscope' in sys.modules)"]).check()
+    assert done.out == "False\n" and done.rings == []
+
+
+def test_output_is_the_trainings_own(run):
+    hooked, bare = run("train.py").check(), run("train.py", hooked=False).check()
+    assert hooked.out == bare.out and hooked.err == bare.err
+
+
+def test_a_broken_package_is_no_error(run, tmp_path):
+    (tmp_path / "stepscope").mkdir()
+    (tmp_path / "stepscope" / "__init__.py").write_text("raise ImportError('broken install')\n")
+    path = f"{PACKAGE / '_inject'}:{tmp_path}:{JOBS}"
+    done = run([sys.executable, "-c", "import torch; print('fine')"], env={"PYTHONPATH": path}).check()
+    assert done.out == "fine\n"
