@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <memory>
 #include <string>
 
 #include "base/clock.h"
@@ -25,12 +26,20 @@ namespace {
 using blackbox::Header;
 using blackbox::RingWriter;
 
+// Every ring that this process mapped, for ever: another thread may be inside put() at any time. The list keeps leak
+// checkers calm.
+struct Kept {
+  std::unique_ptr<RingWriter> ring;
+  Kept* older;
+};
+
 // Changed only by the holder of `busy`, except that turn_off() and the fork handler store why_off.
 struct Owner {
   std::atomic_flag busy;                   // open, close, adopt: one at a time; never waited for
   std::atomic<const char*> why_off{"not opened"};
   std::atomic<RingWriter*> inherited{nullptr};  // ring of the process that we were forked from
   std::atomic<bool> fork_handler{false};
+  Kept* kept = nullptr;
   char open_error[512] = {};
   char path[512] = {};
 };
@@ -89,6 +98,13 @@ void read_nonce(uint8_t (&nonce)[16]) {
   memcpy(nonce, bytes, sizeof nonce);
 }
 
+RingWriter* keep(std::unique_ptr<RingWriter> ring) {
+  g_owner.kept = new Kept{std::move(ring), g_owner.kept};
+  RingWriter* kept = g_owner.kept->ring.get();
+  guard_mapping(kept->base(), kept->bytes());
+  return kept;
+}
+
 std::string ring_path(const char* folder) {
   return std::string(folder) + "/" + std::to_string(::getpid()) + "-" + random_hex(8) + ".ring";
 }
@@ -129,7 +145,7 @@ bool open_ring(const OpenOptions& options) {
   ring_options.siblings = static_cast<uint32_t>(std::max(1, env_int("LOCAL_WORLD_SIZE")));
   auto created = RingWriter::create(ring_path(folder), ring_options);
   if (!created) return refuse(created.error().message);
-  RingWriter* ring = created->release();  // never destroyed: another thread may be inside put() at any time
+  RingWriter* ring = keep(std::move(*created));
   Header& h = ring->header();
   if (options.process_start_ns) h.process_start_ns = options.process_start_ns;
   read_nonce(h.run_nonce);
@@ -140,7 +156,6 @@ bool open_ring(const OpenOptions& options) {
   store_known(h.rank, first_known(options.rank, "RANK"));
   const size_t n = ring->path().copy(g_owner.path, sizeof g_owner.path - 1);
   g_owner.path[n] = 0;
-  guard_mapping(ring->base(), ring->bytes());
   if (!g_owner.fork_handler.exchange(true)) pthread_atfork(nullptr, nullptr, after_fork_in_child);
   g_owner.why_off.store("", std::memory_order_release);
   g_state.ring.store(ring, std::memory_order_release);
@@ -226,8 +241,7 @@ bool adopt_as_worker(const char* ring_path) noexcept {
   if (ring_path && *ring_path && !(ring && ring->path() == ring_path)) {
     try {
       auto attached = RingWriter::attach(ring_path);
-      ring = attached ? attached->release() : nullptr;
-      if (ring) guard_mapping(ring->base(), ring->bytes());
+      ring = attached ? keep(std::move(*attached)) : nullptr;
     } catch (...) {
       ring = nullptr;
     }
