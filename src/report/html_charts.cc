@@ -17,9 +17,10 @@ constexpr size_t kMaxHeatRanks = 64;
 // Columns of at most kMaxColumns; column i holds steps [i * n / columns, (i + 1) * n / columns).
 size_t columns_for(size_t steps) { return std::min(steps, kMaxColumns); }
 
-double median_of(std::vector<double> values) {
+// The lower one: where half of the ranks are slow, the other half is the measure.
+double lower_median_of(std::vector<double> values) {
   if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }
@@ -83,7 +84,7 @@ std::string svg_ledger_bar(const LedgerNs& ledger, int height, double scale) {
 std::string svg_step_series(const Snapshot& s) {
   const std::vector<double> values = wall_series(s);
   if (values.size() < 2) return "";
-  const double median = median_of(values);
+  const double median = lower_median_of(values);
   // One long step must not flatten the rest: the axis ends at four medians, what is longer touches the edge.
   const double top = std::max(1e-9, std::min(*std::max_element(values.begin(), values.end()), median > 0 ? median * 4 : 1e12)) * 1.05;
   constexpr double kHeight = 90;
@@ -104,7 +105,13 @@ std::string svg_step_series(const Snapshot& s) {
 std::string svg_heat_strip(const Snapshot& s) {
   const std::vector<size_t> ranks = heat_ranks(s);
   if (ranks.empty()) return "";
-  const double median = median_of(wall_series(s));
+  std::vector<double> all;
+  for (const StepPoint& p : s.recent) {
+    for (float ms : p.rank_ms) {
+      if (std::isfinite(ms)) all.push_back(ms);
+    }
+  }
+  const double median = lower_median_of(std::move(all));
   if (!(median > 0)) return "";
   const size_t columns = columns_for(s.recent.size());
   const int row_height = ranks.size() <= 8 ? 16 : ranks.size() <= 24 ? 10 : 6;

@@ -15,11 +15,11 @@ std::string svg_ledger_bar(const LedgerNs& ledger, int height, double scale = 1)
 // Time per step over the newest steps, with the median as a thin line. "" for fewer than two steps.
 std::string svg_step_series(const Snapshot& snapshot);
 
-// Rank × step: one row per rank, steps merged into at most 240 columns by their slowest, coloured by the ratio to the
-// median step. At most 64 ranks (the slowest ones). "" without steps.
+// Rank × step: one row per rank, steps merged into at most 240 columns by their slowest, coloured by the ratio of the
+// rank's own time to the lower median over all ranks and steps. At most 64 ranks (the slowest ones). "" without steps.
 std::string svg_heat_strip(const Snapshot& snapshot);
 
-// Bounds of the heat levels: ratio to the median step.
+// Bounds of the heat levels.
 inline constexpr double kHeatBounds[] = {1.05, 1.15, 1.3, 1.6, 2.0, 3.0};
 inline constexpr int kHeatLevels = 7;
 

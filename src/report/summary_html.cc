@@ -134,13 +134,13 @@ std::string step_table_html(const Snapshot& s) {
 std::string steps_html(const Snapshot& s) {
   const std::string series = svg_step_series(s);
   if (series.empty()) return "";
-  std::string legend = "<div class=\"legend soft\"><span>ratio to the median step:</span>";
+  std::string legend = "<div class=\"legend soft\"><span>own time, ratio to the median:</span>";
   for (int level = 0; level < kHeatLevels; ++level) {
     const std::string text = level + 1 < kHeatLevels ? fmt::format("≤ {}", kHeatBounds[level]) : fmt::format("> {}", kHeatBounds[level - 1]);
     legend += fmt::format("<span><i class=\"h{}\"></i>{}</span>", level, text);
   }
   legend += "</div>";
-  return title("Steps", fmt::format("wall time of steps {} to {}, and rank × step below; dashed: the median", s.recent.front().step, s.recent.back().step)) +
+  return title("Steps", fmt::format("wall time of steps {} to {}, dashed: the median; below: own time, rank × step", s.recent.front().step, s.recent.back().step)) +
          "<div class=\"heat\"><span></span>" + series + svg_heat_strip(s) + fmt::format("<span></span><div class=\"axis\"><span>step {}</span><span>step {}</span></div></div>",
          s.recent.front().step, s.recent.back().step) + legend;
 }
