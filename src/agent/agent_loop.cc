@@ -11,11 +11,13 @@
 #include <memory>
 
 #include "agent/agent_config.h"
+#include "agent/host_watch.h"
 #include "agent/pid_watch.h"
 #include "agent/pipeline.h"
 #include "agent/ring_watch.h"
 #include "agent/run_folder.h"
 #include "agent/run_report.h"
+#include "agent/run_store.h"
 #include "agent/step_marks.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -82,6 +84,8 @@ class Agent {
   RingWatch rings_;
   StepMarks marks_;
   Pipeline pipeline_;
+  RunStore store_;
+  HostWatch host_;
   std::map<Pipeline::TailId, PidWatch> watches_;
   PidWatch child_;
   RunEnd end_;
@@ -97,7 +101,9 @@ Agent::Agent(ControlChannel channel, AgentConfig config, std::vector<Frame> firs
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       rings_(config_.shm_dir),
       marks_(config_.shm_dir),
-      pipeline_(EngineOptions{0, config_.thresholds}) {
+      pipeline_(EngineOptions{0, config_.thresholds}),
+      store_(config_, pipeline_),
+      host_(config_.interval_s, config_.thresholds) {
   watch(channel_.fd(), kKeyChannel);
   watch(rings_.fd(), kKeyRings);
   if (config_.restarts > 0) {
@@ -123,6 +129,7 @@ void Agent::handle(const Frame& frame) {
       break;
     case FrameType::kSignal:
       end_.interrupted_by = std::atoi(frame.body.c_str());
+      store_.event("interrupt", "signal " + frame.body, -1, static_cast<int64_t>(monotonic_ns()));
       pipeline_.interrupted(static_cast<int64_t>(monotonic_ns() - kSignalSlackNs));
       break;
     case FrameType::kEnded:
@@ -191,7 +198,10 @@ void Agent::on_death(Pipeline::TailId id) {
   std::optional<int> status = watcher.exit_status();
   if (!status && watcher.pid() == child_.pid()) status = end_.wait_status;
   if (watcher.fd() >= 0) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, watcher.fd(), nullptr);
+  const int rank = pipeline_.has(id) ? pipeline_.tail(id).identity().rank : -1;
   pipeline_.end_tail(id, now_ns, status);
+  store_.event("rank_death", "pid " + std::to_string(watcher.pid()) + (status ? ", wait status " + std::to_string(*status) : ""),
+               rank, static_cast<int64_t>(now_ns));
   log_.line("pid " + std::to_string(watcher.pid()) + " ended, status " + (status ? std::to_string(*status) : "unknown"));
   watches_.erase(found);
 }
@@ -246,6 +256,8 @@ int Agent::run() {
     keep_marks();
     forget_non_ranks();
     put_away_closed_rings();
+    host_.sample(pipeline_, now_ns);
+    store_.tick(now_ns);
     state_loss_once();
     if (over(now_ns)) break;
     poll_ms = fullest > 0.125 ? std::max(kMinPollMs, poll_ms / 2) : std::min(kPollMs, poll_ms * 2);
@@ -267,10 +279,13 @@ void Agent::finish() {
   }
   if (end_.wait_status && child_.pid() > 0) pipeline_.set_exit_status(child_.pid(), *end_.wait_status);
   pipeline_.finish(now_ns);
+  host_.judge(pipeline_.engine());
   Snapshot snapshot = final_snapshot(pipeline_, config_, end_);
+  host_.fill(snapshot);
   const std::string text = write_report(snapshot, config_, folder_);
   state_loss_once();
   channel_.send(FrameType::kSummary, text);
+  store_.finish(snapshot, host_.facts(), now_ns);
   folder_.write("manifest.json", manifest_json(config_, snapshot.run.status, end_, pipeline_));
   keep_black_boxes(snapshot);
   if (!config_.shm_dir.empty()) remove_flat_dir(config_.shm_dir);
@@ -293,10 +308,12 @@ void Agent::keep_black_boxes(const Snapshot& snapshot) {
 }
 
 void Agent::state_loss_once() {
-  if (loss_stated_ || folder_.first_error().empty()) return;
+  std::string loss = folder_.first_error();
+  if (auto error = store_.take_error(); error && loss.empty()) loss = error->message;
+  if (loss_stated_ || loss.empty()) return;
   loss_stated_ = true;
-  pipeline_.note("not written: " + folder_.first_error());
-  channel_.send(FrameType::kNotice, "cannot write " + folder_.first_error() + " (the training goes on)");
+  pipeline_.note("not written: " + loss);
+  channel_.send(FrameType::kNotice, "cannot write " + loss + " (the training goes on)");
 }
 
 }  // namespace

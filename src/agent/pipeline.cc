@@ -82,6 +82,7 @@ void Pipeline::begin_generation(int attempt, uint64_t now_ns) {
   now_ = {};
   attempt_ = attempt;
   ++generation_;
+  if (on_attempt_) on_attempt_(generation_);
 }
 
 void Pipeline::close_generation(uint64_t now_ns) {

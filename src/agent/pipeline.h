@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -63,6 +64,8 @@ class Pipeline {
   Snapshot snapshot();
 
   Engine& engine() { return engine_; }
+  // Called when an attempt begins (0 is the first), before any of its steps is fed.
+  void on_attempt(std::function<void(int)> listener) { on_attempt_ = std::move(listener); }
   int attempts() const { return std::max(1, generation_ + 1); }
   bool saw_rank() const { return generation_ >= 0; }
   // The first death of the newest attempt that was not clean; of any attempt with `any`.
@@ -84,6 +87,7 @@ class Pipeline {
   void record_death(TailId id);
   void merge_facts(const RankTail& tail);
 
+  std::function<void(int)> on_attempt_;
   EngineOptions options_;
   Engine engine_;
   std::map<TailId, std::unique_ptr<RankTail>> tails_;

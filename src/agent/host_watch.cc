@@ -1,0 +1,74 @@
+#include "agent/host_watch.h"
+
+#include <algorithm>
+
+#include "diagnose/rules_host.h"
+
+namespace stepscope {
+namespace {
+
+SamplerOptions options_for(double interval_s) {
+  SamplerOptions options;
+  const auto interval_ns = static_cast<uint64_t>(std::max(1.0, interval_s) * 1e9);
+  options.host_interval_ns = interval_ns;
+  options.device_interval_ns = interval_ns;
+  options.tree_interval_ns = std::max(options.tree_interval_ns, interval_ns);
+  return options;
+}
+
+}  // namespace
+
+HostWatch::HostWatch(double interval_s, std::map<std::string, double> thresholds)
+    : sampler_(options_for(interval_s)), thresholds_(std::move(thresholds)) {}
+
+void HostWatch::sample(const Pipeline& pipeline, uint64_t now_ns) {
+  for (const Pipeline::TailId id : pipeline.tails()) {
+    if (!pipeline.counts_as_rank(id)) continue;
+    const RankTail& tail = pipeline.tail(id);
+    const blackbox::Identity& identity = tail.identity();
+    Followed& followed = followed_[identity.rank];
+    if (followed.pid != identity.pid && !tail.ended()) {
+      sampler_.add_rank(identity.rank, identity.pid, identity.pid_start_ticks);
+      followed = {identity.pid, true};
+    }
+    if (followed.pid != identity.pid) continue;
+    if (tail.ended() && followed.alive) {
+      sampler_.remove_rank(identity.rank);
+      followed.alive = false;
+    }
+    sampler_.set_steps(identity.rank, tail.steps());
+  }
+  if (!followed_.empty() && now_ns >= sampler_.next_due_ns()) sampler_.sample(now_ns);
+}
+
+void HostWatch::judge(Engine& engine) {
+  if (followed_.empty()) return;
+  facts_ = sampler_.facts();
+  const std::vector<Finding> findings = judge_host(facts_, HostThresholds::with(thresholds_));
+  for (const Finding& finding : findings) engine.add_external(finding);
+  Section system = system_section(facts_, findings), process = process_section(facts_, findings);
+  system_ = system.values;
+  process_ = process.values;
+  engine.set_section(std::move(system));
+  engine.set_section(std::move(process));
+}
+
+void HostWatch::fill(Snapshot& snapshot) const {
+  snapshot.system = system_;
+  snapshot.process = process_;
+  for (const RankProcess& process : facts_.ranks) {
+    const auto stat = std::find_if(snapshot.ranks.begin(), snapshot.ranks.end(),
+                                   [&](const RankStat& r) { return r.rank == process.rank; });
+    if (stat == snapshot.ranks.end()) continue;
+    const int cores = process.affinity_cores.value_or(facts_.cores);
+    if (const auto used = process.cpu_cores.mean_or_null(); used && cores > 0) stat->cpu_share = std::min(1.0, *used / cores);
+    stat->rss_peak_bytes = process.rss_bytes.max_or_null();
+    stat->uss_peak_bytes = process.uss_bytes.max_or_null();
+  }
+  auto& list = snapshot.observer.unavailable;
+  for (const std::string& text : facts_.unavailable) {
+    if (std::find(list.begin(), list.end(), text) == list.end()) list.push_back(text);
+  }
+}
+
+}  // namespace stepscope

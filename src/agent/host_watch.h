@@ -1,0 +1,42 @@
+// Samples host, process trees and devices of the run's ranks from outside, and says at the end what that means: the
+// System and Process sections, their findings, and the per-rank figures. Owned by the agent; one thread; never blocks
+// (sampler/sampler.h). A run in which no rank appeared is not sampled at all.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "agent/pipeline.h"
+#include "sampler/sampler.h"
+
+namespace stepscope {
+
+class HostWatch {
+ public:
+  HostWatch(double interval_s, std::map<std::string, double> thresholds);
+
+  // Follows the ranks of the newest attempt and takes what samples are due.
+  void sample(const Pipeline& pipeline, uint64_t now_ns);
+
+  // Judges what was sampled: findings and sections go to the engine. Once, when the run is over.
+  void judge(Engine& engine);
+  // Adds per-rank figures, system and process values and what could not be measured.
+  void fill(Snapshot& snapshot) const;
+
+  const HostFacts& facts() const { return facts_; }  // as of judge()
+
+ private:
+  struct Followed {
+    int pid = 0;
+    bool alive = false;
+  };
+
+  Sampler sampler_;
+  std::map<std::string, double> thresholds_;
+  std::map<int, Followed> followed_;  // by rank
+  HostFacts facts_;
+  std::map<std::string, std::optional<double>> system_, process_;
+};
+
+}  // namespace stepscope

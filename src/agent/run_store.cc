@@ -1,0 +1,132 @@
+#include "agent/run_store.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "report/summary_json.h"
+
+namespace stepscope {
+namespace {
+
+constexpr uint64_t kStateNs = 10'000'000'000;     // lives, groups, findings
+constexpr uint64_t kSnapshotNs = 30'000'000'000;  // the whole summary
+
+void put_series(RunWriter& writer, const char* scope, int idx, const char* name, const SampledSeries& series) {
+  for (const SamplePoint& point : series.points) writer.add_sample({scope, idx, name}, point.time_ns, point.value);
+}
+
+}  // namespace
+
+RunStore::RunStore(const AgentConfig& config, Pipeline& pipeline) : config_(config), pipeline_(pipeline) {
+  if (config.run_dir.empty()) return;
+  RunWriterOptions options;
+  options.run_id = config.nonce;
+  options.version = config.version;
+  options.start_ns = static_cast<int64_t>(config.started_ns);
+  options.finding_json = finding_json;
+  writer_ = std::make_unique<RunWriter>(path_join(config.run_dir, "run.db"), options);
+  RunInfo run;
+  run.name = config.run_name;
+  run.started_at = config.started_at;
+  run.status = "running";
+  run.command = config.command;
+  run.versions["stepscope"] = config.version;
+  writer_->set_run(run);
+  pipeline.engine().set_row_sink([this](const StepRow& row) { writer_->add_row(row); });
+  pipeline.on_attempt([this](int attempt) {
+    writer_->begin_attempt(attempt);
+    if (attempt > 0) event("attempt", "attempt " + std::to_string(attempt + 1) + " begins", -1, static_cast<int64_t>(monotonic_ns()));
+  });
+}
+
+RunStore::~RunStore() {
+  pipeline_.engine().set_row_sink(nullptr);
+  pipeline_.on_attempt(nullptr);
+}
+
+void RunStore::event(const std::string& kind, const std::string& text, int rank, int64_t time_ns) {
+  if (!writer_) return;
+  RunEvent event;
+  event.time_ns = time_ns;
+  event.rank = rank;
+  event.kind = kind;
+  event.text = text;
+  writer_->add_event(std::move(event));
+}
+
+void RunStore::put_state(const Snapshot& snapshot) {
+  std::vector<RankLife> lives;
+  for (const Pipeline::TailId id : pipeline_.tails()) {
+    if (!pipeline_.counts_as_rank(id)) continue;
+    lives.push_back(pipeline_.tail(id).life());
+    for (const auto& [group, members] : pipeline_.tail(id).builder().groups()) {
+      writer_->set_group(group, members.description, members.ranks);
+    }
+  }
+  writer_->set_lives(lives);
+  writer_->put_findings(snapshot.findings, static_cast<int64_t>(snapshot.steps) - 1);
+}
+
+void RunStore::tick(uint64_t now_ns) {
+  if (!writer_) return;
+  if (next_state_ns_ == 0) {
+    next_state_ns_ = now_ns + kStateNs;
+    next_snapshot_ns_ = now_ns + kSnapshotNs;
+  }
+  const uint32_t steps = pipeline_.engine().closed_steps();
+  if (now_ns >= next_state_ns_ && steps != steps_then_) {
+    next_state_ns_ = now_ns + kStateNs;
+    steps_then_ = steps;
+    Snapshot snapshot = pipeline_.snapshot();
+    put_state(snapshot);
+    if (now_ns >= next_snapshot_ns_) {
+      next_snapshot_ns_ = now_ns + kSnapshotNs;
+      snapshot.run.name = config_.run_name;
+      snapshot.run.started_at = config_.started_at;
+      snapshot.run.command = config_.command;
+      snapshot.run.status = "running";
+      snapshot.run.duration_s = static_cast<double>(now_ns - config_.started_ns) * 1e-9;
+      writer_->put_snapshot(summary_json(snapshot), static_cast<int64_t>(steps) - 1, static_cast<int64_t>(now_ns));
+    }
+  }
+  writer_->tick(now_ns);
+}
+
+void RunStore::put_samples(const HostFacts& facts) {
+  const HostSeries& host = facts.host;
+  put_series(*writer_, "host", -1, "cpu_share", host.cpu_share);
+  put_series(*writer_, "host", -1, "memory_available_bytes", host.memory_available_bytes);
+  put_series(*writer_, "host", -1, "cpu_pressure_share", host.cpu_pressure_share);
+  put_series(*writer_, "host", -1, "memory_pressure_share", host.memory_pressure_share);
+  put_series(*writer_, "host", -1, "io_pressure_share", host.io_pressure_share);
+  for (const RankProcess& rank : facts.ranks) {
+    put_series(*writer_, "rank", rank.rank, "cpu_cores", rank.cpu_cores);
+    put_series(*writer_, "rank", rank.rank, "rss_bytes", rank.rss_bytes);
+    put_series(*writer_, "rank", rank.rank, "uss_bytes", rank.uss_bytes);
+    put_series(*writer_, "rank", rank.rank, "run_delay_share", rank.run_delay_share);
+    put_series(*writer_, "worker", rank.rank, "cpu_cores", rank.worker_cpu_cores);
+    put_series(*writer_, "worker", rank.rank, "rss_bytes", rank.worker_rss_bytes);
+  }
+  for (size_t i = 0; i < facts.devices.size(); ++i) {
+    const DeviceFacts& device = facts.devices[i];
+    const int idx = static_cast<int>(i);
+    put_series(*writer_, "device", idx, "utilization_share", device.utilization_share);
+    put_series(*writer_, "device", idx, "memory_used_bytes", device.memory_used_bytes);
+    put_series(*writer_, "device", idx, "power_w", device.power_w);
+    put_series(*writer_, "device", idx, "temperature_c", device.temperature_c);
+    put_series(*writer_, "device", idx, "sm_clock_mhz", device.sm_clock_mhz);
+  }
+}
+
+void RunStore::finish(const Snapshot& snapshot, const HostFacts& facts, uint64_t now_ns) {
+  if (!writer_) return;
+  writer_->set_run(snapshot.run);
+  put_state(snapshot);
+  put_samples(facts);
+  writer_->put_snapshot(summary_json(snapshot), static_cast<int64_t>(snapshot.steps) - 1, static_cast<int64_t>(now_ns));
+  writer_->flush(now_ns);
+  writer_->close();
+}
+
+std::optional<Error> RunStore::take_error() { return writer_ ? writer_->take_error() : std::nullopt; }
+
+}  // namespace stepscope
