@@ -1,9 +1,10 @@
 // What the run file keeps of one rank in one step: the metrics, their numbers in the file, and how each becomes an
 // integer. Pure; a few ns per metric.
 //
-//   kTime   nanoseconds in units of the segment's quantum. The categories of a cell are rounded by their running sum, so
-//           that they add up to the rounded wall time; each is within one quantum of what it was.
-//   kFine   a float of 16 significant bits (relative error 2^-16), not-a-number and infinities kept; 0 = no value
+//   kTime   nanoseconds in units of the segment's quantum times `scale`. The categories of a cell are rounded by their
+//           running sum, so that they add up to the rounded wall time; each is within one unit of what it was.
+//   kFine   a float without its `drop` lowest bits (relative error 2^-(24 - drop)), not-a-number and infinities kept;
+//           0 = no value
 //   kReal   a float of 24 significant bits
 //   kCount  an integer as it is
 #pragma once
@@ -24,14 +25,20 @@ struct MetricInfo {
   std::string_view name;   // unit last
   MetricKind kind;
   bool summed;             // kept as an exact sum when steps are thinned out
+  uint8_t scale = 1;       // kTime
+  uint8_t drop = 0;        // kFine
 };
 
-// Categories come first: metric number c is category c, id 16 + c.
+// Categories come first: metric number c is category c, id 16 + c. Where the main axis is the GPU's, the host's own
+// ledger stands beside it, in coarser units: metric number kHost + c, id 128 + c.
 enum Metric : uint8_t {
   kRest = kCategoryCount,  // wall time that no category holds: 0 but for damaged input
   kAbsent,                 // 1 = the rank was not seen in this step
+  kOutside,                // of comm_transfer: what blocked outside of backward
   kTags, kCaused, kWaitedFor, kPeak, kLoss, kSamples, kTokens, kBytes, kCpu, kGc, kSync, kInvoluntary,
   kCollectives, kSmallCollectives, kFetches, kFetchReady, kFetchOutOfOrder, kFetchInFlight, kSignature,
+  kGpu, kHostBound, kDeviceComm, kAllocated, kReserved, kActive, kInactiveSplit, kPeakBytes, kRetries, kOoms, kDeviceFrees,
+  kHost, kHostRest = kHost + kCategoryCount,
   kMetricCount
 };
 
@@ -43,21 +50,23 @@ size_t metric_of_id(int64_t id);
 
 // One rank in one step as it waits to be written: a Cell without what the file does not keep.
 struct FlatCell {
-  LedgerMs ms{};
-  float wall_ms = 0, caused_ms = 0, cpu_ms = -1, gc_ms = 0, sync_ms = 0;
+  LedgerMs ms{}, host_ms{};
+  float wall_ms = 0, host_wall_ms = 0, device_comm_ms = -1, outside_ms = 0, caused_ms = 0, cpu_ms = -1, gc_ms = 0, sync_ms = 0;
   double loss = 0, samples = 0, tokens = 0, bytes = 0;
-  uint64_t signature = 0;
-  uint32_t tags = 0, collectives = 0, small_collectives = 0, fetches = 0, fetch_ready = 0, fetch_out_of_order = 0, fetch_in_flight = 0;
+  double allocated_bytes = -1, reserved_bytes = -1, active_bytes = -1, inactive_split_bytes = -1, peak_bytes = -1;
+  uint64_t signature = 0, retries = 0, ooms = 0, device_frees = 0;
+  uint32_t tags = 0, host_bound = 0, collectives = 0, small_collectives = 0, fetches = 0, fetch_ready = 0, fetch_out_of_order = 0, fetch_in_flight = 0;
   int32_t involuntary_switches = -1;
   int32_t waited_for = -1;  // the rank that caused most of its waiting, -1 = it did not wait
-  bool present = false, has_loss = false;
+  bool present = false, has_loss = false, gpu = false;
 };
 
 using MetricValues = std::array<int64_t, kMetricCount>;
 
 FlatCell to_flat(const Cell& cell);
 MetricValues quantise(const FlatCell& cell, uint32_t quantum_ns);
-// Everything but stalls, segments and bucket times; wait_ms and stall_ms come from the categories.
+// Everything but segments, bucket times and single device operations. Stalls are two at most: all in backward as one, all
+// outside as one, of group 0.
 Cell restore(const MetricValues& values, uint32_t quantum_ns);
 int32_t waited_for(const MetricValues& values);
 

@@ -54,6 +54,23 @@ void expect_number(double was, double is, double relative, const char* what) {
   else EXPECT_NEAR(is, std::clamp(was, -3.4028235e38, 3.4028235e38), std::abs(was) * relative + 1e-40) << what;
 }
 
+void expect_device(const Cell& was, const Cell& is, double quantum_ms) {
+  EXPECT_EQ(was.gpu, is.gpu);
+  EXPECT_EQ(was.host_bound, is.host_bound);
+  EXPECT_EQ(was.retries, is.retries);
+  EXPECT_EQ(was.ooms, is.ooms);
+  EXPECT_EQ(was.device_frees, is.device_frees);
+  if (was.device_comm_ms >= 0) expect_ms(was.device_comm_ms, is.device_comm_ms, quantum_ms, "device_comm");
+  else EXPECT_LT(is.device_comm_ms, 0);
+  for (double Cell::* field : {&Cell::allocated_bytes, &Cell::reserved_bytes, &Cell::active_bytes, &Cell::inactive_split_bytes, &Cell::peak_bytes})
+    expect_number(was.*field, is.*field, std::ldexp(1, -19), "bytes of memory");
+  if (!was.gpu) return;
+  double size = 0;
+  for (float ms : was.host_ms) size += std::abs(std::clamp(or_zero(ms), -1e12, 1e12));
+  for (size_t c = 0; c < kCategoryCount; ++c) expect_ms(was.host_ms[c], is.host_ms[c], 32 * quantum_ms + size * 1e-12, "host ledger");
+  expect_ms(was.host_wall_ms, is.host_wall_ms, 32 * quantum_ms + size * 1e-12, "host wall");
+}
+
 void expect_same(const Cell& was, const Cell& is, double quantum_ms) {
   ASSERT_EQ(was.present, is.present);
   if (!was.present) return;
@@ -69,6 +86,7 @@ void expect_same(const Cell& was, const Cell& is, double quantum_ms) {
   expect_ms(was.sync_ms, is.sync_ms, quantum_ms, "sync");
   if (was.cpu_ms >= 0) expect_ms(was.cpu_ms, is.cpu_ms, 32 * quantum_ms, "cpu");
   else EXPECT_LT(is.cpu_ms, 0);
+  expect_device(was, is, quantum_ms);
   EXPECT_EQ(was.has_loss, is.has_loss);
   if (was.has_loss) expect_number(was.loss, is.loss, std::ldexp(1, -16) + std::ldexp(1, -23), "loss");
   expect_number(was.samples, is.samples, std::ldexp(1, -23), "samples");
@@ -114,6 +132,29 @@ TEST(RunFile, RowsOfAJobComeBackWithinTheQuantum) {
       float sum = 0;
       for (float ms : cell.ms) sum += ms;
       EXPECT_NEAR(sum, cell.wall_ms, 1e-3 + 1e-6 * cell.wall_ms);
+    }
+  }
+}
+
+TEST(RunFile, TheHostsLedgerComesBackOnBothKindsOfJob) {
+  for (const bool gpu : {false, true}) {
+    ScratchFolder folder;
+    JobRows job({.ranks = 2, .gpu = gpu});
+    std::vector<StepRow> rows;
+    {
+      RunWriter writer(folder.file("run.db"), options_for());
+      for (int i = 0; i < 100; ++i) writer.add_row(rows.emplace_back(job.next()));
+    }
+    const auto read = read_rows(folder.file("run.db"));
+    ASSERT_EQ(read.size(), 100u);
+    for (size_t i = 0; i < 100; ++i) {
+      for (size_t r = 0; r < 2; ++r) {
+        const Cell &was = rows[i].cells[r], &is = read[i].row.cells[r];
+        ASSERT_EQ(is.gpu, gpu);
+        for (size_t c = 0; c < kCategoryCount; ++c) EXPECT_NEAR(is.host_ms[c], was.host_ms[c], 0.07) << kCategoryNames[c];
+        EXPECT_NEAR(is.host_wall_ms, was.host_wall_ms, 0.07);
+        EXPECT_EQ(is.allocated_bytes > 0, gpu);
+      }
     }
   }
 }

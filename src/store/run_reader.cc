@@ -281,6 +281,19 @@ Status RunReader::for_each_row(const RowQuery& query, const std::function<bool(c
 
 namespace {
 
+void add_value(StoredSums::Rank& to, size_t m, double sum) {
+  if (m < kCategoryCount) to.ms[m] += sum;
+  if (m <= kRest) to.wall_ms += sum;
+  if (m >= kHost && m < kHostRest) to.host_ms[m - kHost] += sum;
+  if (m >= kHost && m <= kHostRest) to.host_wall_ms += sum;
+  if (m == kAbsent) to.steps -= std::min<uint64_t>(to.steps, static_cast<uint64_t>(std::clamp(sum, 0.0, 1e18)));
+  if (m == kGpu) to.gpu_steps += static_cast<uint64_t>(std::clamp(sum, 0.0, 1e18));
+  if (m == kCaused) to.caused_ms += sum;
+  if (m == kSamples) to.samples += sum;
+  if (m == kTokens) to.tokens += sum;
+  if (m == kBytes) to.bytes += sum;
+}
+
 // What a segment adds to the sums: what was kept when it was thinned, else its own rows.
 void add_segment(StoredSums& sums, const Segment& s) {
   const SegmentHead& h = s.head;
@@ -288,22 +301,24 @@ void add_segment(StoredSums& sums, const Segment& s) {
   sums.steps += h.steps;
   const bool kept = h.level > 0;
   const size_t per_rank = kept ? 1 : h.rows;
-  for (StoredSums::Rank* rank = sums.ranks.data(); rank < sums.ranks.data() + h.ranks; ++rank) rank->steps += h.steps;
+  for (size_t rank = 0; rank < h.ranks; ++rank) sums.ranks[rank].steps += h.steps;
   for (size_t m = 0; m < kMetricCount; ++m) {
     const std::vector<int64_t>& from = kept ? s.sums[m] : s.cells[m];
     if (from.empty() || !metric_info(m).summed) continue;
     for (size_t rank = 0; rank < h.ranks; ++rank) {
       double sum = 0;
       for (size_t i = 0; i < per_rank; ++i) sum += summand(m, from[rank * per_rank + i], h.quantum_ns);
-      StoredSums::Rank& to = sums.ranks[rank];
-      if (m < kCategoryCount) to.ms[m] += sum;
-      if (m <= kRest) to.wall_ms += sum;
-      if (m == kAbsent) to.steps -= std::min<uint64_t>(to.steps, static_cast<uint64_t>(std::max(0.0, sum)));
-      if (m == kCaused) to.caused_ms += sum;
-      if (m == kSamples) to.samples += sum;
-      if (m == kTokens) to.tokens += sum;
-      if (m == kBytes) to.bytes += sum;
+      add_value(sums.ranks[rank], m, sum);
     }
+  }
+}
+
+// Where the host is the main axis, its ledger is the main one.
+void complete_host(StoredSums& sums) {
+  for (StoredSums::Rank& rank : sums.ranks) {
+    if (rank.gpu_steps > 0) continue;
+    rank.host_ms = rank.ms;
+    rank.host_wall_ms = rank.wall_ms;
   }
 }
 
@@ -319,6 +334,7 @@ Result<StoredSums> RunReader::sums(int32_t attempt) {
   if (!heads) return std::unexpected(heads.error());
   for (const SegmentHead& head : *heads)
     if (auto segment = impl_->load(head)) add_segment(out, *segment);
+  complete_host(out);
   return out;
 }
 

@@ -46,7 +46,7 @@ class RunReader {
 
   // Rows in the order of attempt and step, until `row` returns false. Cells have their categories, wall, tags, caused
   // wait, loss and counters; of their waiting, which rank they waited for most (row.caused). Not kept: segments of own
-  // time, single stalls, bucket times. Damaged segments are left out. `row` sees one state of the file; while it runs, the
+  // time, bucket times, single stalls (stalls: all in backward as one, all outside as one). Damaged segments are left out. `row` sees one state of the file; while it runs, the
   // writer's journal cannot be emptied: take what is needed, work on it afterwards.
   Status for_each_row(const RowQuery& query, const std::function<bool(const StoredRow&)>& row);
   // Sums over all steps, thinned ones included. attempt -1 = all.

@@ -69,9 +69,9 @@ struct StoredRow {
 // Exact sums over every step that was written, thinned ones included.
 struct StoredSums {
   struct Rank {
-    std::array<double, kCategoryCount> ms{};
-    double wall_ms = 0, caused_ms = 0, samples = 0, tokens = 0, bytes = 0;
-    uint64_t steps = 0;
+    std::array<double, kCategoryCount> ms{}, host_ms{};  // main axis; the host's beside it, of the steps that have both (none: the same)
+    double wall_ms = 0, host_wall_ms = 0, caused_ms = 0, samples = 0, tokens = 0, bytes = 0;
+    uint64_t steps = 0, gpu_steps = 0;
   };
   std::vector<Rank> ranks;
   uint64_t steps = 0;        // closed rows

@@ -57,6 +57,8 @@ TEST(RunSize, AtMostSixteenBytesPerRankAndStep) {
   EXPECT_LE(bytes_per_cell({.ranks = 64, .noise = 0.05}, 1'500), 16);   // a noisy cluster
 }
 
+TEST(RunSize, ASecondLedgerAndAnAllocatorCostLessThanTheFirst) { EXPECT_LE(bytes_per_cell({.ranks = 64, .gpu = true}, 1'500), 24); }
+
 struct Bounded {
   std::vector<StoredRow> rows;
   StoredSums sums;

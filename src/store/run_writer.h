@@ -6,7 +6,7 @@
 // the writer keep its rows, and lose them, counted, when too many pile up).
 //
 // Cost: about 0.5 us per rank and step all in all, in bursts at the flushes; memory: rows that wait (at most about
-// 24 MiB, 180 bytes per rank and step) and 2 MiB of page cache. The file stays below `max_bytes`: older steps are thinned
+// 40 MiB, 300 bytes per rank and step) and 2 MiB of page cache. The file stays below `max_bytes`: older steps are thinned
 // out, by halving, with sums and peaks kept; findings stay.
 //
 // Failure: nothing throws, nothing blocks beyond the disk itself. A file that cannot be made or written (read-only

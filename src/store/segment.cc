@@ -41,8 +41,8 @@ double median_wall_ms(std::span<const FlatRow> rows) {
 int64_t rescaled(size_t metric, int64_t value, uint32_t from_ns, uint32_t to_ns) {
   if (from_ns == to_ns || metric_info(metric).kind != MetricKind::kTime || value == 0) return value;
   const double ratio = static_cast<double>(from_ns) / to_ns;
-  // CPU time is value - 1 in its own unit, 0 = not measured.
-  const double shift = metric == kCpu ? 1 : 0;
+  // These are value - 1, 0 = not measured.
+  const double shift = metric == kCpu || metric == kDeviceComm ? 1 : 0;
   return std::llround(std::clamp((static_cast<double>(value) - shift) * ratio + shift, -9e17, 9e17));
 }
 

@@ -17,6 +17,7 @@ struct JobShape {
   double scale = 1;              // 1: a step of about 40 ms
   double noise = 0.02;           // relative, log-normal, per phase, rank and step
   int straggler = 1;             // -1 = none
+  bool gpu = false;              // two ledgers and an allocator
   uint64_t seed = 1;
 };
 
@@ -43,6 +44,7 @@ class JobRows {
       s.end_ns = now_ns_ + static_cast<int64_t>((own + latest - before[r] + transfer) * 1e6);
       s.usage = Usage{static_cast<int64_t>(own * 0.9e6 * jitter()), static_cast<int64_t>(random_() % 20 == 0), 0, 0};
       s.collectives.resize(8, {.group = 0, .bytes = 25u << 20, .since_backward_ns = 1});
+      if (shape_.gpu) add_gpu(s);
       row.cells.push_back(to_cell(s));
       row.tags |= s.tags;
       row.wall_ms = std::max(row.wall_ms, row.cells.back().wall_ms);
@@ -59,6 +61,25 @@ class JobRows {
     double all = 0;
     for (int64_t ns : own) all += static_cast<double>(ns) * 1e-6;
     return all;
+  }
+
+  // The host runs ahead: it issues quickly and waits at the end of the step.
+  void add_gpu(RankStep& s) {
+    GpuStep gpu;
+    gpu.own = s.own;
+    gpu.stalls = s.stalls;
+    gpu.wall_ns = s.wall_ns();
+    s.gpu = gpu;
+    int64_t left = s.wall_ns();
+    for (Category c : {Category::kForward, Category::kBackward, Category::kOptimizer}) {
+      s.own[index(c)] = static_cast<int64_t>(static_cast<double>(s.own[index(c)]) * 0.4 * jitter());
+      left -= s.own[index(c)];
+    }
+    left -= s.own[index(Category::kInputWait)] + s.own[index(Category::kUnattributed)] + s.own[index(Category::kHostPause)] + s.own[index(Category::kCheckpoint)];
+    s.own[index(Category::kHostPause)] += left;
+    s.stalls.clear();
+    s.memory = DeviceMemory{.allocated_bytes = (30ull << 30) + (random_() % 64 << 20), .reserved_bytes = 40ull << 30, .active_bytes = 31ull << 30,
+                            .inactive_split_bytes = random_() % 8 << 20, .peak_bytes = (38ull << 30) + (random_() % 4 << 20)};
   }
 
   // Own time of one rank; returns ms before its stall.
@@ -133,6 +154,15 @@ class WildRows {
     if (c.has_loss) c.loss = number();
     c.samples = number(), c.tokens = number(), c.bytes = static_cast<double>(random_() % (1u << 24));
     c.signature = random_();
+    c.gpu = random_() % 3 == 0;
+    if (c.gpu) {
+      for (float& value : c.host_ms) value = random_() % 3 ? 0 : ms();
+      for (float value : c.host_ms) c.host_wall_ms += std::isfinite(value) ? value : 0;
+      c.host_bound = static_cast<uint32_t>(random_());
+      c.device_comm_ms = random_() % 2 ? -1 : std::abs(ms());
+      c.allocated_bytes = static_cast<double>(random_() >> 24), c.peak_bytes = random_() % 2 ? -1 : 0;
+      c.retries = random_() % 3, c.ooms = random_() % 2, c.device_frees = random_();
+    }
     c.involuntary_switches = static_cast<int32_t>(random_() % 100) - 1;
     c.collectives = static_cast<uint32_t>(random_()), c.fetches = static_cast<uint32_t>(random_() % 4);
     return c;

@@ -171,6 +171,14 @@ class Play {
     engine_ = std::make_unique<Engine>(options);
   }
 
+  // For those who listen while it plays, and for what is left of the ranks afterwards.
+  Engine& engine() { return *engine_; }
+  std::vector<RankLife> lives() {
+    std::vector<RankLife> out;
+    for (RankWriter& lane : lanes_) out.push_back(lane.builder().life());
+    return out;
+  }
+
   Snapshot run() {
     engine_->set_group(77, "default_pg", all_ranks());
     for (int step = 0; step < s_.steps; ++step) {

@@ -1,0 +1,25 @@
+// A run worked out again from its file: rows go back into an engine, which judges them as it did live.
+//
+// What the file does not keep is made up as simply as the sums allow: the stalls of a rank's step in backward are one, at
+// the end of its own time, those outside another. So transfer and wait of steps with one meeting of all ranks (DDP) come out as they were, other groups
+// blurred into one; the region named by bucket times is missing; thinned steps count as single ones, but ledgers are
+// exact. Cost: that of the engine. Memory: that of the engine, plus one segment of rows.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "diagnose/engine.h"
+#include "store/run_reader.h"
+
+namespace stepscope {
+
+// The steps of the ranks that make up a row, as StepTable would take them.
+std::vector<std::pair<int, RankStep>> rank_steps_of(const StepRow& row);
+
+// Findings, tables and RunInfo of the newest attempt, with lost ranks and hangs of earlier ones, as live. System and
+// process sections are not in it. run.status stays "running" when the writer never said how it ended.
+Result<Snapshot> rebuild_snapshot(RunReader& reader, const EngineOptions& options = {});
+
+}  // namespace stepscope

@@ -1,0 +1,163 @@
+// Every scenario judged live, written, read back and judged again: the same verdict.
+#include "store/rebuild.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "random_rows.h"
+#include "scenario.h"
+#include "scratch_folder.h"
+#include "store/run_writer.h"
+
+namespace stepscope {
+namespace {
+
+using testing::ScratchFolder;
+
+std::vector<std::string> scenario_files() {
+  std::vector<std::string> out;
+  for (const auto& entry : std::filesystem::directory_iterator(std::string(SS_SOURCE_DIR) + "/tests/scenarios"))
+    if (entry.path().extension() == ".scn") out.push_back(entry.path().filename());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+std::string show(const Snapshot& snapshot) {
+  std::string out;
+  for (const Finding& f : snapshot.findings) {
+    out += "  " + f.kind + " " + std::string(name(f.severity)) + " ranks";
+    for (int r : f.ranks) out += " " + std::to_string(r);
+    out += " " + f.phase + " " + f.cause + " cost " + std::to_string(f.cost_share) + "\n";
+  }
+  return out;
+}
+
+// What the verdict says, without figures.
+std::set<std::string> verdict(const Snapshot& snapshot) {
+  std::set<std::string> out;
+  for (const Finding& f : snapshot.findings) {
+    if (f.severity == Severity::kInfo) continue;
+    std::string key = f.kind + " " + f.phase;
+    for (int r : f.ranks) key += " " + std::to_string(r);
+    out.insert(key);
+  }
+  return out;
+}
+
+class Rebuild : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Rebuild, SaysWhatTheLiveEngineSaid) {
+  const scenario::Scenario s = scenario::read(std::string(SS_SOURCE_DIR) + "/tests/scenarios/" + GetParam());
+  ScratchFolder folder;
+  RunWriter writer(folder.file("run.db"), {.run_id = "r", .start_ns = 0});
+  scenario::Play play(s);
+  play.engine().set_row_sink([&](const StepRow& row) { writer.add_row(row); });
+  const Snapshot live = play.run();
+  writer.set_lives(play.lives());
+  std::vector<int> all;
+  for (int r = 0; r < std::max(s.world, s.ranks); ++r) all.push_back(r);
+  writer.set_group(77, "default_pg", all);
+  writer.close();
+  auto reader = RunReader::open(folder.file("run.db"));
+  ASSERT_TRUE(reader) << reader.error().message;
+  const auto again = rebuild_snapshot(*reader);
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(verdict(live), verdict(*again)) << "live\n" << show(live) << "rebuilt\n" << show(*again);
+  ASSERT_EQ(live.ranks.size(), again->ranks.size());
+  EXPECT_EQ(live.steps, again->steps);
+  for (size_t r = 0; r < live.ranks.size(); ++r) {
+    EXPECT_EQ(live.ranks[r].steps, again->ranks[r].steps);
+    EXPECT_EQ(live.ranks[r].state, again->ranks[r].state);
+    EXPECT_NEAR(live.ranks[r].process_wall_ms, again->ranks[r].process_wall_ms, 1e-3 * live.ranks[r].process_wall_ms + 0.1);
+  }
+  for (const Finding& was : live.findings) {
+    for (const Finding& is : again->findings) {
+      if (was.kind != is.kind || was.ranks != is.ranks || was.phase != is.phase) continue;
+      EXPECT_NEAR(was.cost_share, is.cost_share, 0.02) << was.kind;
+      if (was.saves_share && is.saves_share) {
+        EXPECT_NEAR(*was.saves_share, *is.saves_share, 0.02) << was.kind;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Scenarios, Rebuild, ::testing::ValuesIn(scenario_files()), [](const auto& info) {
+  std::string n = info.param.substr(0, info.param.size() - 4);
+  for (char& c : n)
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  return n;
+});
+
+TEST(RebuildThinned, LedgersRestOnAllSteps) {
+  ScratchFolder folder;
+  RunWriterOptions options{.run_id = "r", .start_ns = 1'000'000'000'000, .full_steps = 512};
+  examples::JobRows job({.ranks = 4});
+  double wall_ms = 0;
+  {
+    RunWriter writer(folder.file("run.db"), options);
+    RunInfo run;
+    run.name = "long", run.status = "completed", run.exit_code = 0;
+    writer.set_run(run);
+    for (int i = 0; i < 2400; ++i) {
+      const StepRow row = job.next();
+      wall_ms += row.cells[2].wall_ms;
+      writer.add_row(row);
+    }
+  }
+  auto reader = RunReader::open(folder.file("run.db"));
+  const auto snapshot = rebuild_snapshot(*reader);
+  ASSERT_TRUE(snapshot) << snapshot.error().message;
+  ASSERT_EQ(snapshot->ranks.size(), 4u);
+  EXPECT_EQ(snapshot->ranks[2].steps, 2400u);
+  EXPECT_NEAR(snapshot->ranks[2].steps_wall_ms, wall_ms, 1e-5 * wall_ms);
+  EXPECT_EQ(snapshot->run.name, "long");
+  EXPECT_EQ(snapshot->run.exit_code, 0);
+  ASSERT_GE(snapshot->primary, 0);
+  EXPECT_EQ(snapshot->findings[static_cast<size_t>(snapshot->primary)].kind, "COMPUTE_STRAGGLER");
+  EXPECT_EQ(snapshot->findings[static_cast<size_t>(snapshot->primary)].ranks, std::vector<int>{1});
+}
+
+TEST(RebuildAttempts, ARankLostInAnEarlierAttemptIsStillTold) {
+  ScratchFolder folder;
+  {
+    RunWriter writer(folder.file("run.db"), {.run_id = "r", .start_ns = 1'000'000'000'000});
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      writer.begin_attempt(attempt);
+      examples::JobRows job({.ranks = 2, .straggler = -1});
+      for (int i = 0; i < 60; ++i) writer.add_row(job.next());
+      std::vector<RankLife> lives(2);
+      for (int r = 0; r < 2; ++r) {
+        RankLife& life = lives[static_cast<size_t>(r)];
+        life.rank = r, life.world_size = 2, life.steps = 60, life.ended = true, life.attempt = attempt;
+        life.process_start_ns = 1'000'000'000'000, life.first_step_ns = 1'000'100'000'000, life.last_step_ns = 1'003'000'000'000;
+        life.end_ns = life.last_step_ns + (r == 1 ? 1'000'000 : 50'000'000);
+        if (attempt == 0 && r == 1) life.exit_signal = 9;
+        else if (attempt == 0) life.exit_signal = 15;
+        else life.clean_exit = true, life.exit_code = 0;
+      }
+      writer.set_lives(lives);
+    }
+  }
+  auto reader = RunReader::open(folder.file("run.db"));
+  const auto snapshot = rebuild_snapshot(*reader);
+  ASSERT_TRUE(snapshot) << snapshot.error().message;
+  const auto lost = std::find_if(snapshot->findings.begin(), snapshot->findings.end(), [](const Finding& f) { return f.kind == "RANK_LOST"; });
+  ASSERT_NE(lost, snapshot->findings.end()) << show(*snapshot);
+  EXPECT_EQ(lost->ranks, std::vector<int>{1});
+  EXPECT_NE(lost->title.find("(attempt 1)"), std::string::npos) << lost->title;
+  EXPECT_EQ(snapshot->ranks[1].state, "finished");
+}
+
+TEST(RebuildEmpty, ARunThatNeverStepped) {
+  ScratchFolder folder;
+  { RunWriter writer(folder.file("run.db"), {.run_id = "r"}); }
+  auto reader = RunReader::open(folder.file("run.db"));
+  const auto snapshot = rebuild_snapshot(*reader);
+  ASSERT_TRUE(snapshot) << snapshot.error().message;
+  EXPECT_EQ(snapshot->steps, 0u);
+  EXPECT_EQ(snapshot->run.status, "running");
+}
+
+}  // namespace
+}  // namespace stepscope
