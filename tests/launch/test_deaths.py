@@ -28,6 +28,8 @@ if "RANK" not in os.environ:
 r = FakeRank()
 for i in range(int(sys.argv[1])):
     r.step(4)
+    if i == 50:
+        open(f"going-{r.rank}", "w").close()
     if sys.argv[2:] == ["raise"] and r.rank == 1 and i == 20:
         r.exception("ValueError: boom")
         r.close(exception=True)
@@ -36,10 +38,15 @@ r.close()
 """
 
 
+def both_going(launch) -> None:
+    """Both ranks of RANKS have some fifty steps behind them."""
+    wait_for(lambda: all((launch.folder / f"going-{r}").exists() for r in (0, 1)), what="two ranks that train")
+
+
 def test_a_killed_rank_is_named_with_its_signal_and_last_step(launch):
-    process = launch.start("run", "--run-name", "r", launch.script(RANKS), "1000")
+    process = launch.start("run", "--run-name", "r", launch.script(RANKS), "3000")
     pids = [int(p) for p in process.stdout.readline().split()]
-    time.sleep(0.5)
+    both_going(launch)
     os.kill(pids[1], signal.SIGKILL)
     started = time.monotonic()
     process.communicate(timeout=30)
@@ -168,7 +175,8 @@ def test_ranks_started_again_are_another_attempt(launch):
                 env = dict(os.environ, WORLD_SIZE="2", TORCHELASTIC_RESTART_COUNT=str(attempt))
                 ranks = [subprocess.Popen([sys.executable, *sys.argv], env=dict(env, RANK=str(r))) for r in (0, 1)]
                 if attempt == 0:
-                    time.sleep(0.5)
+                    while not all(os.path.exists(f"going-{r}") for r in (0, 1)):
+                        time.sleep(0.01)
                     ranks[1].kill()
                     ranks[1].wait()
                     time.sleep(0.1)
@@ -176,8 +184,10 @@ def test_ranks_started_again_are_another_attempt(launch):
                 codes = [p.wait() for p in ranks]
             sys.exit(1 if any(codes) else 0)
         r = FakeRank()
-        for _ in range(1000 if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" else 50):
+        for i in range(2000 if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" else 50):
             r.step(4)
+            if i == 50:
+                open(f"going-{r.rank}", "w").close()
         r.close()
     """)
     result = launch.run("run", "--run-name", "r", script)

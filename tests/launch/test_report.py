@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from test_deaths import RANKS
+from test_deaths import RANKS, both_going
 
 import os
 import signal
-import time
 
 
 def test_report_prints_the_summary_again(launch):
@@ -17,9 +16,9 @@ def test_report_prints_the_summary_again(launch):
 
 
 def test_rings_alone_give_the_same_verdict(launch):
-    process = launch.start("run", "--run-name", "r", launch.script(RANKS), "1000")
+    process = launch.start("run", "--run-name", "r", launch.script(RANKS), "3000")
     pids = [int(p) for p in process.stdout.readline().split()]
-    time.sleep(0.6)
+    both_going(launch)
     os.kill(pids[1], signal.SIGKILL)
     process.communicate(timeout=30)
     first = launch.run("report", "logs/r").stdout.decode()
