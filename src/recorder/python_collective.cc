@@ -87,7 +87,9 @@ void issue(Group& group, PyObject* args) {
     last.sequence = group.sequence++;
   }
   last.flags = static_cast<uint16_t>((async ? kCollectiveAsync : 0) | (p2p ? kCollectiveP2p : 0));
-  uint64_t bytes = bytes_of(attribute(args, op == CollectiveOp::kRecv ? g_str_outputs : g_str_inputs).get());
+  // Of a scatter only the root has inputs.
+  const bool by_output = op == CollectiveOp::kRecv || op == CollectiveOp::kScatter;
+  uint64_t bytes = bytes_of(attribute(args, by_output ? g_str_outputs : g_str_inputs).get());
   if (op == CollectiveOp::kRecv && bytes == 0) bytes = bytes_of(attribute(args, g_str_inputs).get());
   if (g_scales_with_group[number]) bytes *= group.ranks.size();
   mark(Kind::kCollective, Edge::kMark, last.group, last.sequence, bytes, last.detail, last.flags);

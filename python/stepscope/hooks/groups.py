@@ -188,7 +188,7 @@ def _teach_ops(torch: ModuleType) -> None:
     numbers = {name: int(member) for name, member in enum.__members__.items()}
     for name, op in _OPS.items():
         if name in numbers:
-            native.set_op(numbers[name], op, op == k.ALL_GATHER)
+            native.set_op(numbers[name], op, op in (k.ALL_GATHER, k.SCATTER))
     native.trust_pybind(object.__basicsize__, [(member, numbers[name]) for name, member in enum.__members__.items()])
 
 
