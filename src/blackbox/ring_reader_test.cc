@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 
 #include "base/fd.h"
@@ -402,6 +403,36 @@ TEST_F(RingReaderTest, RefusesWhatIsNoRegularFile) {
   EXPECT_FALSE(RingReader::open(folder_.file("link")).has_value());
   std::ofstream(folder_.file("short")) << "STEPSCOP";
   EXPECT_NE(RingReader::open(folder_.file("short")).error().message.find("shorter than its header"), std::string::npos);
+}
+
+// The fuzzer's seeds (16 bytes of script, then a file), so that what it once found stays found.
+TEST(RingReaderCorpus, EveryFileIsRefusedOrReadToItsEnd) {
+  testing::ScratchFolder folder;
+  int refused = 0, read = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(SS_SOURCE_DIR "/tests/corpus/ring")) {
+    if (entry.path().extension() == ".py") continue;
+    std::ifstream in(entry.path(), std::ios::binary);
+    std::string bytes((std::istreambuf_iterator<char>(in)), {});
+    const std::string copy = folder.file(entry.path().filename());
+    std::ofstream(copy, std::ios::binary) << bytes.substr(std::min<size_t>(16, bytes.size()));
+    auto reader = RingReader::open(copy);
+    if (!reader) {
+      refused++;
+      continue;
+    }
+    read++;
+    std::vector<Record> out;
+    std::vector<Name> names;
+    reader->read(out, 1 << 20, 1, true);
+    reader->read_names(names);
+    const ReadStats total = reader->totals();
+    if (total.damaged == 0) {
+      EXPECT_EQ(total.read + total.lost + total.torn, reader->head()) << entry.path();
+    }
+    EXPECT_EQ(reader->read(out, 1 << 20, 1, true).read, 0u) << entry.path();
+  }
+  EXPECT_GE(refused, 4) << "other_version, odd_capacity, too_large, cut";
+  EXPECT_GE(read, 6);
 }
 
 TEST_F(RingReaderTest, MovesWithoutLosingItsPlace) {

@@ -4,7 +4,7 @@
 // the folder removes it. Destroying the object unmaps it, so nobody may be inside put() then; a process that cannot know
 // that (the recorder) never destroys it.
 // Threads: put() and add_name() from any number of threads, and of processes that share the mapping. Nothing blocks.
-// Cost: put() about 10 ns, no system call, no allocation. create() about a millisecond (every page is touched once).
+// Cost: put() about 10 ns, no system call, no allocation. create() 1 to 4 ms (every page is touched once).
 // Failure: create() and attach() return one line; put() and add_name() cannot fail. A scribbled header misplaces records
 // but cannot lead a store outside of the mapping: sizes are kept here, never re-read. The one danger left is that the
 // file is truncated under the mapping (SIGBUS): recorder/bus_guard.h.
@@ -55,8 +55,9 @@ class RingWriter {
     // The odd sequence number must be seen before any new payload word. (ThreadSanitizer does not model fences; it
     // need not: every access here is atomic.)
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wpragmas"
+#if defined(__SANITIZE_THREAD__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wtsan"
+#endif
     std::atomic_thread_fence(std::memory_order_release);
 #pragma GCC diagnostic pop
     for (int i = 0; i < 6; ++i) slot.words[i].store(words[i], std::memory_order_relaxed);
