@@ -16,7 +16,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-HOT_OBJECTS = ("marks.cc.o",)
+HOT_OBJECTS = ("marks.cc.o", "gpu_mark.cc.o", "nccl_callbacks.cc.o")
 
 EVERYWHERE = (
     (r"std::(basic_)?[io]*stream|std::basic_(o|i|io|f|of|if|string)stream|std::basic_(o|i)?stringstream", "stream I/O"),

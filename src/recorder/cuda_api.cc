@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <mutex>
 
 namespace stepscope::recorder {
 namespace {
@@ -55,19 +56,14 @@ bool load_cuda_api(void* library, CudaApi& api, std::string& reason) {
 
 const CudaApi* find_cuda_api(std::string& reason) {
   if (const CudaApi* api = g_api.load(std::memory_order_acquire)) return api;
+  static std::mutex mutex;
+  static CudaApi table;
+  const std::lock_guard lock(mutex);
+  if (const CudaApi* api = g_api.load(std::memory_order_acquire)) return api;
   void* library = open_library(reason);
-  if (!library) return nullptr;
-  auto* api = new CudaApi{};
-  if (!load_cuda_api(library, *api, reason)) {
-    delete api;
-    return nullptr;
-  }
-  const CudaApi* expected = nullptr;
-  if (!g_api.compare_exchange_strong(expected, api, std::memory_order_acq_rel)) {
-    delete api;
-    return expected;
-  }
-  return api;
+  if (!library || !load_cuda_api(library, table, reason)) return nullptr;
+  g_api.store(&table, std::memory_order_release);
+  return &table;
 }
 
 void inject_cuda_api(const CudaApi* api) { g_api.store(api, std::memory_order_release); }

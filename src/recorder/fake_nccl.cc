@@ -50,7 +50,8 @@ void FakeNccl::unload() {
 }
 
 FakeNccl::Comm* FakeNccl::comm_init(uint64_t hash, int rank, int size, const char* label, int nodes) {
-  auto* comm = new Comm;
+  comms_.push_back(std::make_unique<Comm>());
+  Comm* comm = comms_.back().get();
   comm->hash = hash;
   comm->rank = rank;
   comm->size = size;

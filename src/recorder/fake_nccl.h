@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -82,7 +83,7 @@ class FakeNccl {
   int failures_ = 0;
   std::string error_;
   std::vector<Task> tasks_;
-  std::vector<Comm*> comms_;
+  std::vector<std::unique_ptr<Comm>> comms_;
 };
 
 }  // namespace stepscope::recorder

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <mutex>
 #include <new>
+#include <set>
 #include <string>
 
 #include "base/clock.h"
@@ -18,8 +19,11 @@ namespace {
 
 std::atomic<GpuSink> g_sink{nullptr};
 
-// Reasons are read by other threads for as long as the process lives.
-const char* keep(const std::string& text) { return ::strdup(text.c_str()); }
+// Reasons are read by other threads for as long as the process lives. One caller at a time (the state is kStarting).
+const char* keep(const std::string& text) {
+  static auto* kept = new std::set<std::string>;
+  return kept->insert(text).first->c_str();
+}
 
 bool switched_off(const char* variable) {
   const char* value = std::getenv(variable);
@@ -127,7 +131,7 @@ bool gpu_try_start() noexcept {
     return true;
   }
   const bool made_events = g_gpu.events.load() > 0;
-  if (const char* old = g_gpu.reason.load(); !old || reason != old) g_gpu.reason.store(keep(reason));
+  g_gpu.reason.store(keep(reason));
   g_gpu.state.store(made_events ? GpuState::kStopped : GpuState::kArmed);
   if (made_events) name(NameKind::kUnavailable, 0, "gpu_time: " + reason);
   return false;

@@ -35,9 +35,10 @@ Event* EventRing::find(Handle handle) noexcept {
 
 namespace {
 
-PeerCounts* make_counts(int size) noexcept {
+PeerCounts* make_counts(int size, PeerCounts* older) noexcept {
   auto* counts = new (std::nothrow) PeerCounts;
-  if (!counts) return nullptr;
+  if (!counts) return older;
+  counts->older = older;
   // Version 3 does not tell the size.
   counts->peers = size > 0 ? std::min<uint32_t>(static_cast<uint32_t>(size), kMaxPeers) : 1024;
   counts->sends = new (std::nothrow) std::atomic<uint32_t>[counts->peers]();
@@ -69,8 +70,7 @@ Comm* CommTable::create(uint64_t hash, int rank, int size, int nodes, int api) n
     comm.launch_ops = 0;
     comm.launches = 0;
     comm.chain = nullptr;
-    // The old counts are left to a late callback that may still read them: a few hundred bytes per communicator.
-    comm.counts.store(make_counts(size), std::memory_order_release);
+    comm.counts.store(make_counts(size, comm.counts.load()), std::memory_order_release);
     const uint64_t generation = generation_.fetch_add(1, std::memory_order_relaxed) + 1;
     comm.number.store(generation * kComms + i, std::memory_order_release);
     return &comm;

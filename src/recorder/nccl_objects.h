@@ -75,6 +75,7 @@ class EventRing {
 
 // Point-to-point sequence numbers per peer and direction: NCCL has none.
 struct PeerCounts {
+  PeerCounts* older = nullptr;  // of the communicator that had this slot before: a late callback may still read it
   uint32_t peers = 0;
   std::atomic<uint32_t>* sends = nullptr;
   std::atomic<uint32_t>* recvs = nullptr;

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "recorder/gpu_state.h"
@@ -37,7 +38,10 @@ Plugin& Plugin::instance() noexcept {
   return *plugin;
 }
 
-void Plugin::reset_for_test() noexcept { g_plugin.store(nullptr); }
+void Plugin::reset_for_test() noexcept {
+  static auto* retired = new std::vector<Plugin*>;
+  retired->push_back(g_plugin.exchange(nullptr));
+}
 
 void Plugin::init(void** context, int* mask, const CommView& view) noexcept {
   *context = nullptr;
