@@ -48,7 +48,7 @@ namespace stepscope {
   X(gpu_hot_c, 85)                            \
   X(gpu_throttled_share, 0.05)                \
   X(gpu_power_limited_share, 0.50)            \
-  X(gpu_power_clock_loss_share, 0.05)         \
+  X(gpu_power_limit_gap_share, 0.05)          \
   X(pcie_replays_per_hour, 60)
 
 struct HostThresholds {

@@ -145,33 +145,61 @@ void hot(const Used& u, const HostFacts& facts, const HostThresholds& limits, st
   out.push_back(std::move(f));
 }
 
-void power_limited(const Used& u, const std::vector<Used>& all, const HostFacts& facts, const HostThresholds& limits,
-                   const Window& w, std::vector<Finding>& out) {
-  const DeviceFacts& d = *u.device;
-  const std::vector<double> flags = values_in(d.power_cap_share, w);
-  if (static_cast<double>(flags.size()) < limits.min_samples) return;
-  const double share = mean(flags);
-  if (share < limits.gpu_power_limited_share) return;
-  Finding f = about("GPU_POWER_LIMITED", u, facts);
-  const std::vector<double> capped = clocks_where(d, d.power_cap_share, true, w);
-  // At full load all devices are power limited by design: only one whose clock is lower than the others' costs time.
-  const bool has_others = std::any_of(all.begin(), all.end(), [&](const Used& o) {
-    return o.device != u.device && o.device->name == d.name && !o.device->sm_clock_mhz.empty();
-  });
-  const auto reference = reference_clock(u, all, d.power_cap_share, w);
-  if (!capped.empty() && reference && *reference > 0) {
-    const double loss = share * std::max(0.0, 1 - median(capped) / *reference);
-    if (has_others && loss >= limits.gpu_power_clock_loss_share) f.cost_share = loss;
-    f.evidence.push_back(fact("sm_clock_mhz", median(capped), std::nullopt, *reference));
+std::optional<double> others_power_limit(const Used& u, const std::vector<Used>& all) {
+  std::vector<double> v;
+  for (const Used& o : all) {
+    if (o.device != u.device && o.device->name == u.device->name && o.device->power_limit_w) v.push_back(*o.device->power_limit_w);
   }
-  f.cost_seconds = f.cost_share * seconds_of(w);
-  f.severity = by_cost(f.cost_share, limits);
-  f.title = fmt::format("{} runs at its power limit in {:.0f} % of the samples", of_ranks(u), 100 * share);
-  f.action = "Normal for a busy GPU; if its limit is lower than that of the others, ask for the same limit";
-  f.evidence.push_back(fact("power_cap_share", share));
-  if (d.power_limit_w) f.evidence.push_back(fact("power_limit_w", *d.power_limit_w));
-  if (const auto p = d.power_w.mean_or_null()) f.evidence.push_back(fact("power_mean_w", *p));
-  out.push_back(std::move(f));
+  return v.empty() ? std::nullopt : std::optional(median(std::move(v)));
+}
+
+// At full load every device is held by its power limit, by design, and a busier one runs at lower clocks than one that
+// waits. Time is lost only on a device whose limit is lower than that of the others.
+void power_limited(const std::vector<Used>& all, const HostFacts& facts, const HostThresholds& limits, const Window& w,
+                   std::vector<Finding>& out) {
+  Finding normal = begin("GPU_POWER_LIMITED", "system", facts);
+  double highest = 0, lowest = 1;
+  size_t count = 0;
+  for (const Used& u : all) {
+    const DeviceFacts& d = *u.device;
+    const std::vector<double> flags = values_in(d.power_cap_share, w);
+    if (static_cast<double>(flags.size()) < limits.min_samples) continue;
+    const double share = mean(flags);
+    if (share < limits.gpu_power_limited_share) continue;
+    const auto usual = others_power_limit(u, all);
+    if (!usual || !d.power_limit_w || *d.power_limit_w > (1 - limits.gpu_power_limit_gap_share) * *usual) {
+      ++count;
+      highest = std::max(highest, share);
+      lowest = std::min(lowest, share);
+      normal.ranks.insert(normal.ranks.end(), d.ranks.begin(), d.ranks.end());
+      continue;
+    }
+    Finding f = about("GPU_POWER_LIMITED", u, facts);
+    f.cause = "lower_limit";
+    const std::vector<double> capped = clocks_where(d, d.power_cap_share, true, w);
+    const auto reference = reference_clock(u, all, d.power_cap_share, w);
+    if (!capped.empty() && reference && *reference > 0) {
+      f.cost_share = share * std::max(0.0, 1 - median(capped) / *reference);
+      f.evidence.push_back(fact("sm_clock_mhz", median(capped), std::nullopt, *reference));
+    }
+    f.cost_seconds = f.cost_share * seconds_of(w);
+    f.severity = by_cost(f.cost_share, limits);
+    f.title = fmt::format("{} is held to {:.0f} W while the others may draw {:.0f} W", of_ranks(u), *d.power_limit_w, *usual);
+    f.action = "Ask for the same power limit on all devices (nvidia-smi -pl), or leave that one out";
+    f.evidence.push_back(fact("power_limit_w", *d.power_limit_w, std::nullopt, *usual));
+    f.evidence.push_back(fact("power_cap_share", share));
+    out.push_back(std::move(f));
+  }
+  if (count == 0) return;
+  normal.clock = "gpu";
+  normal.title = fmt::format("{} of {} GPUs run at their power limit in {:.0f} % of the samples or more", count, all.size(), 100 * lowest);
+  normal.action = "Normal for busy GPUs: more power would be more speed, nothing is wrong";
+  normal.evidence = {fact("power_cap_share", highest)};
+  if (count == all.size()) {
+    normal.job_scope = true;
+    normal.ranks.clear();
+  }
+  out.push_back(std::move(normal));
 }
 
 // docs/decisions/gpu_error_severity.md: why these are not info although their cost is not measured.
@@ -262,10 +290,10 @@ void judge_devices(const HostFacts& facts, const HostThresholds& limits, std::ve
   if (used.empty()) return;
   const Window w = steady_window(facts);
   utilization(used, facts, limits, w, out);
+  power_limited(used, facts, limits, w, out);
   for (const Used& u : used) {
     throttled(u, used, facts, limits, w, out);
     hot(u, facts, limits, out);
-    power_limited(u, used, facts, limits, w, out);
     errors(u, facts, out);
     link(u, used, facts, limits, out);
   }

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/clock.h"
+
 namespace stepscope {
 namespace {
 
 constexpr size_t kMaxDevices = 256;
+constexpr double kMaxShare = 0.003, kMaxIntervalNs = 30e9;
 constexpr uint64_t kStaggerNs = 50'000'000;  // between the first samples of two devices
 
 }  // namespace
@@ -92,8 +95,13 @@ void Devices::sample(uint64_t now_ns) {
   auto next = std::min_element(devices_.begin(), devices_.end(),
                                [](const Followed& a, const Followed& b) { return a.due_ns < b.due_ns; });
   if (next->due_ns <= now_ns) {
+    const uint64_t begin = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     next->device.sample(*nvml_, now_ns);
-    next->due_ns = std::max(next->due_ns + interval_ns_, now_ns + interval_ns_ / 2);
+    const auto cost = static_cast<double>(clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin);
+    cost_ns_ = cost_ns_ == 0 ? cost : 0.9 * cost_ns_ + 0.1 * cost;
+    const double affordable = cost_ns_ * static_cast<double>(devices_.size()) / kMaxShare;
+    const uint64_t interval = std::max(interval_ns_, static_cast<uint64_t>(std::min(affordable, kMaxIntervalNs)));
+    next->due_ns = std::max(next->due_ns + interval, now_ns + interval / 2);
     match_pids();
   }
   for (const NvmlXid& xid : nvml_->poll_xids()) {

@@ -86,7 +86,7 @@ std::unexpected<Error> NvmlLibrary::error(Return rc) const {
 
 Status NvmlLibrary::start() {
   if (!f_.init_with_flags || !f_.shutdown || !f_.device_count || !f_.device_by_index) return fail("NVML is too old");
-  if (const Return rc = f_.init_with_flags(nvml::kInitNoAttach); rc != nvml::kSuccess) return error(rc);
+  if (const Return rc = f_.init_with_flags(nvml::kInitDefault); rc != nvml::kSuccess) return error(rc);
   started_ = true;
   unsigned count = 0;
   if (const Return rc = f_.device_count(&count); rc != nvml::kSuccess) return error(rc);

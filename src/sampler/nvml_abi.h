@@ -16,7 +16,8 @@ enum : Return {
   kSuccess = 0, kUninitialized = 1, kInvalidArgument = 2, kNotSupported = 3, kNoPermission = 4, kNotFound = 6,
   kInsufficientSize = 7, kTimeout = 10, kGpuLost = 15,
 };
-inline constexpr unsigned kInitNoAttach = 2;
+// GPUs are attached when their handle is fetched. (The flag that says so, 2, hides them altogether.)
+inline constexpr unsigned kInitDefault = 0;
 
 struct Utilization { unsigned gpu, memory; };
 struct Memory { unsigned long long total, free, used; };

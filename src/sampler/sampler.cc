@@ -24,8 +24,8 @@ constexpr uint64_t kMinMapsIntervalNs = 10'000'000'000;
 constexpr uint64_t kCudaSearchNs = 5'000'000'000;
 constexpr int kCudaSearches = 120;  // ten minutes; a rank that has not opened CUDA by then computes elsewhere
 constexpr size_t kMaxCgroups = 64;
-// Reading memory maps is the dearest thing we do: half a percent of a core over time, with a reserve for the start.
-constexpr double kMapsShare = 0.005;
+// Reading memory maps is the dearest thing we do: a fifth of a percent of a core over time, with a reserve for the start.
+constexpr double kMapsShare = 0.002;
 constexpr double kMapsReserveNs = 300e6;
 
 std::string this_host() {
