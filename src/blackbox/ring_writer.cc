@@ -166,7 +166,7 @@ bool RingWriter::add_name(NameKind kind, uint64_t id, std::string_view text) noe
   entry->kind = static_cast<uint16_t>(kind);
   entry->length = length;
   entry->id = id;
-  std::memcpy(names_ + at + sizeof(NameEntry), text.data(), length);
+  if (length > 0) std::memcpy(names_ + at + sizeof(NameEntry), text.data(), length);  // data() may be null
   entry->ready.store(kNameReady, std::memory_order_release);
   return true;
 }
