@@ -165,14 +165,14 @@ void Engine::finish() {
   m.table.close_ready(true);
   m.forget_interrupted();
   m.findings = Impl::ask(m.judged(all_rows(m.table), false));
-  m.book.date(m.findings, m.table.closed() ? m.table.closed() - 1 : -1);
+  m.book.date(m.findings, static_cast<int64_t>(m.table.closed()) - 1);
 }
 
 Snapshot Engine::snapshot() const {
   const Impl& m = *impl_;
   Snapshot s;
   s.findings = m.findings;
-  if (!m.over) m.book.date(s.findings, m.table.closed() ? m.table.closed() - 1 : -1);
+  if (!m.over) m.book.date(s.findings, static_cast<int64_t>(m.table.closed()) - 1);
   for (Finding f : m.external) {
     if (f.detected_step < 0 && m.table.closed()) f.detected_step = m.table.closed() - 1;
     s.findings.push_back(std::move(f));

@@ -65,7 +65,8 @@ TEST_P(ScenarioTest, FindsWhatItShould) {
       FAIL() << "unknown expectation " << command;
     }
   }
-  // Whatever the scenario: every rank's ledger is closed.
+  // Whatever the scenario: nothing is found before it was fed, and every rank's ledger is closed.
+  for (const Finding& f : snapshot.findings) EXPECT_LE(f.detected_step, static_cast<int64_t>(snapshot.steps)) << show(f);
   for (const RankStat& r : snapshot.ranks) {
     int64_t sum = 0;
     for (int64_t ns : r.ledger) sum += ns;
