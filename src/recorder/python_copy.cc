@@ -62,6 +62,26 @@ Names g_text;
 PyObject* g_device_type = nullptr;  // torch.device
 PyTypeObject* g_tensor_type = nullptr;
 
+PyObject* g_plain_types[4];                 // seen before; owned
+PyObject* g_disabled_torch_function = nullptr;  // torch._C._disabled_torch_function_impl
+
+// Asking a tensor whose class has a __torch_function__ of its own would run the user's code: such tensors are left alone.
+bool is_plain(PyObject* tensor) {
+  PyTypeObject* type = Py_TYPE(tensor);
+  if (type == g_tensor_type) return true;
+  for (PyObject* known : g_plain_types)
+    if (known == reinterpret_cast<PyObject*>(type)) return true;
+  const Ref function(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__torch_function__"));
+  if (!function) PyErr_Clear();
+  if (!function || function.get() != g_disabled_torch_function) return false;
+  for (PyObject*& free : g_plain_types) {
+    if (free) continue;
+    hold(free, reinterpret_cast<PyObject*>(type));
+    break;
+  }
+  return true;
+}
+
 bool flag(PyObject* object, PyObject* name) {
   const Ref value(attribute(object, name));
   return value.get() == Py_True;
@@ -79,7 +99,7 @@ Target target_of(PyObject* value) {
   if (PyUnicode_Check(value)) return target_of_text(value);
   if (reinterpret_cast<PyObject*>(Py_TYPE(value)) == g_device_type) return target_of_text(attribute(value, g_text.type).get());
   if (PyLong_Check(value) && !PyBool_Check(value)) return Target::kCuda;
-  if (PyObject_TypeCheck(value, g_tensor_type)) {
+  if (PyObject_TypeCheck(value, g_tensor_type) && is_plain(value)) {
     if (flag(value, g_text.is_cuda)) return Target::kCuda;
     if (flag(value, g_text.is_cpu)) return Target::kCpu;
   }
@@ -171,18 +191,20 @@ PyObject *g_to = nullptr, *g_cuda = nullptr, *g_copy = nullptr;
 PyObject* tensor_to(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* names) {
   if (!armed()) return call(g_to, self, args, n, names);
   const Target target = target_of_args(args, n, names);
+  if (target == Target::kOther || !is_plain(self)) return call(g_to, self, args, n, names);
   if (target == Target::kCuda && flag(self, g_text.is_cpu)) return call_copy(g_to, self, self, args, n, names);
   if (target == Target::kCpu && flag(self, g_text.is_cuda)) return call_sync(g_to, self, args, n, names);
   return call(g_to, self, args, n, names);
 }
 
 PyObject* tensor_cuda(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* names) {
-  if (armed() && flag(self, g_text.is_cpu)) return call_copy(g_cuda, self, self, args, n, names);
+  if (armed() && is_plain(self) && flag(self, g_text.is_cpu)) return call_copy(g_cuda, self, self, args, n, names);
   return call(g_cuda, self, args, n, names);
 }
 
 PyObject* tensor_copy(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* names) {
-  if (armed() && n > 0 && PyObject_TypeCheck(args[0], g_tensor_type) && flag(self, g_text.is_cuda) && flag(args[0], g_text.is_cpu))
+  if (armed() && n > 0 && is_plain(self) && PyObject_TypeCheck(args[0], g_tensor_type) && is_plain(args[0]) &&
+      flag(self, g_text.is_cuda) && flag(args[0], g_text.is_cpu))
     return call_copy(g_copy, args[0], self, args, n, names);
   return call(g_copy, self, args, n, names);
 }
@@ -193,7 +215,7 @@ PyObject* g_sync_original[kSyncs];
 
 template <int I>
 PyObject* tensor_sync(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* names) {
-  if (armed() && flag(self, g_text.is_cuda)) return call_sync(g_sync_original[I], self, args, n, names);
+  if (armed() && is_plain(self) && flag(self, g_text.is_cuda)) return call_sync(g_sync_original[I], self, args, n, names);
   return call(g_sync_original[I], self, args, n, names);
 }
 
@@ -238,8 +260,9 @@ bool prepare(PyObject* tensor, PyObject* device) {
 }
 
 PyObject* wrap_copies(PyObject*, PyObject* args) {
-  PyObject *tensor, *device;
-  if (!PyArg_ParseTuple(args, "OO:wrap_copies", &tensor, &device) || !prepare(tensor, device)) return nullptr;
+  PyObject *tensor, *device, *disabled;
+  if (!PyArg_ParseTuple(args, "OOO:wrap_copies", &tensor, &device, &disabled) || !prepare(tensor, device)) return nullptr;
+  hold(g_disabled_torch_function, disabled);
   long replaced = replace_method(tensor, g_to_method, g_to);
   replaced += replace_method(tensor, g_cuda_method, g_cuda);
   replaced += replace_method(tensor, g_copy_method, g_copy);
@@ -290,7 +313,7 @@ PyObject* wrap_wait_points(PyObject*, PyObject* group_type) {
 
 PyMethodDef g_functions[] = {
     {"wrap_copies", as_method(wrap_copies), METH_VARARGS,
-     "wrap_copies(Tensor, device) -> int: spans around to(), cuda(), copy_() from host to device."},
+     "wrap_copies(Tensor, device, _disabled_torch_function_impl) -> int: spans around to(), cuda(), copy_() from host to device."},
     {"wrap_syncs", as_method(wrap_syncs), METH_O, "wrap_syncs(Tensor) -> int: spans around item(), cpu(), … of CUDA tensors."},
     {"wrap_synchronize", as_method(wrap_synchronize), METH_O, "wrap_synchronize(original) -> synchronize"},
     {"synchronize", as_method(synchronize), METH_VARARGS, "torch._C._cuda_synchronize with a span around it."},

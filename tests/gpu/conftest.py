@@ -1,0 +1,39 @@
+"""Device tests without a GPU: a torch job with the fake CUDA driver and the fake NCCL host of src/recorder.
+
+The fakes are built with the C++ tests; STEPSCOPE_TEST_FAKES names their folder when it is not build/<preset>/src/recorder.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+sys.path.insert(0, str(ROOT / "tests" / "gpu"))
+
+from runner import Runner  # noqa: E402
+
+
+def fakes_folder() -> Path | None:
+    named = os.environ.get("STEPSCOPE_TEST_FAKES")
+    folders = [Path(named)] if named else [ROOT / "build" / preset / "src" / "recorder" for preset in ("dev", "asan", "release")]
+    return next((f for f in folders if (f / "libfake_cuda.so").exists()), None)
+
+
+@pytest.fixture(scope="session")
+def fakes() -> Path:
+    folder = fakes_folder()
+    if folder is None:
+        pytest.skip("the fake CUDA driver is not built (cmake --preset dev, target recorder_test)")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def run(fakes):
+    runner = Runner(fakes)
+    yield runner
+    runner.clean()
