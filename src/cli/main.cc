@@ -107,6 +107,7 @@ constexpr const char* kHelp =
     "  stepscope run [options] train.py [args...]     run a training (torchrun with --nproc-per-node)\n"
     "  stepscope run [options] -- any launch command  the same for torchrun, accelerate, deepspeed, srun ...\n"
     "  stepscope report <run folder|summary.json>     print the summary of a run again\n"
+    "  stepscope explain [KIND]                       what a kind of finding means, and what to do\n"
     "  stepscope --version\n\n"
     "stepscope <verb> --help tells its options.\n";
 
@@ -115,6 +116,7 @@ int front_door(const std::vector<std::string>& words, const SignalState& at_star
   const std::vector<std::string> rest(words.empty() ? words.end() : words.begin() + 1, words.end());
   if (verb == "run") return parse_run(rest, at_start);
   if (verb == "report") return parse_report(rest);
+  if (verb == "explain" && rest.size() <= 1) return verb_explain(rest.empty() ? "" : rest.front());
   if (verb == "agent") return verb_agent();
   if (verb == "--version") return std::puts("stepscope " SS_VERSION) < 0;
   if (verb == "--help" || verb == "-h" || verb == "help") return std::fputs(kHelp, stdout) < 0;

@@ -29,4 +29,7 @@ struct ReportVerb {
 };
 int verb_report(const ReportVerb& verb);
 
+// Prints the page about a kind of finding; "" lists all pages.
+int verb_explain(const std::string& kind);
+
 }  // namespace stepscope

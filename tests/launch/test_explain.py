@@ -1,0 +1,33 @@
+"""`stepscope explain`: every page is in the binary, any spelling finds it, an unknown kind is one clear line."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BIN = os.environ.get("STEPSCOPE_BIN", str(ROOT / ".venv/bin/stepscope"))
+PAGES = sorted(p for p in (ROOT / "docs/findings").glob("*.md") if p.name != "README.md")
+
+
+def explain(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([BIN, "explain", *words], capture_output=True, text=True, timeout=20)
+
+
+def test_every_page_is_built_in() -> None:
+    assert explain().stdout.split() == [p.stem for p in PAGES]
+    for page in PAGES:
+        assert explain(page.stem.upper().replace("-", "_")).stdout == page.read_text()
+
+
+@pytest.mark.parametrize("spelling", ["COMPUTE_STRAGGLER", "COMPUTE STRAGGLER", "compute-straggler"])
+def test_any_spelling(spelling: str) -> None:
+    assert explain(spelling).stdout == (ROOT / "docs/findings/compute-straggler.md").read_text()
+
+
+def test_unknown_kind() -> None:
+    out = explain("NO_SUCH_KIND")
+    assert out.returncode == 2 and out.stdout == "" and out.stderr.count("\n") == 1
