@@ -6,6 +6,7 @@ PY := $(VENV)/bin/python
 BIN := $(VENV)/bin/stepscope
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
+PAIRS ?= 6
 PYTEST_FLAGS ?= -q
 
 # What the wheel is made of; tests, benchmarks and fuzzers beside the code are not.
@@ -57,7 +58,8 @@ bench: build ## what it costs: benchmarks of the rooms, overhead on real trainin
 	@mkdir -p build && cmake --preset release >build/cmake-release.log 2>&1 || { cat build/cmake-release.log; exit 1; }
 	cmake --build --preset release -j $(JOBS)
 	@for b in build/release/*_bench; do echo "== $$b"; $$b --benchmark_min_time=0.2 || exit 1; done
-	@for b in $$(ls bench/*.py | grep -v '_job\.py$$'); do echo "== $$b"; $(PY) $$b --write || exit 1; done
+	@for b in $$(ls bench/*.py | grep -Ev '_job\.py$$|overhead\.py$$'); do echo "== $$b"; $(PY) $$b || exit 1; done
+	$(PY) bench/overhead.py --pairs $(PAIRS) --write
 
 lint: setup ## arrows between rooms, symbols of the recorder, formatting
 	tools/check_layers.py
