@@ -3,7 +3,7 @@
 
     run_chaos.py --jobs 200 --seed 1 --out /tmp/chaos.jsonl     resumable: jobs that are in the file are not run again
 
-Each job: 2 ranks under `stepscope run`, one fault at a random moment (faults.py). Judged:
+Each job: 2 ranks under `stepscope run`, one fault at a random moment (strikes.py). Judged:
   exit    exit code equal to that of the launch command, written down by a wrapper inside (not when the launcher is killed)
   lines   the script's own lines complete up to the fault, losses bitwise those of a run without stepscope
   truth   summary there; kind and rank of the fault; last step within one; losses counted
@@ -30,8 +30,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "truth")]
 
-import faults as do  # noqa: E402
-from faults import Fault  # noqa: E402
+import strikes as do  # noqa: E402
+from strikes import Fault  # noqa: E402
 from launching import (PYTHON, STEPSCOPE, Job, Outcome, bare, bare_command, brief, bury, descendants, read_summary,  # noqa: E402
                        require_binary)
 

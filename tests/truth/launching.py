@@ -171,6 +171,10 @@ class Job:
 def observe(script: Path | str, args: list[str], nproc: int, *, logs: Path, name: str, env: dict[str, str] | None = None,
             options: list[str] | None = None, timeout_s: float = 300, signal_after: tuple[int, float] | None = None) -> Outcome:
     """Runs a script through `stepscope run`. `signal_after`: (number, seconds) sent to the launcher's process group."""
+    base, count = name, 1
+    while (logs / name).exists():  # the launcher would add a suffix of its own; never judge an older run
+        count += 1
+        name = f"{base}.{count}"
     job = Job(observed_command(script, args, nproc, logs, name, options), env)
     outcome = _finish(job, timeout_s, signal_after)
     outcome.folder, outcome.summary = read_summary(logs, name)
