@@ -45,6 +45,7 @@ def test_ranks_started_by_multiprocessing(run, method):
     assert all(b.count("Optimizer<") == 3 for b in evident(done))
 
 
+@pytest.mark.slow
 def test_kill_switch(run):
     assert run("train.py", env={"STEPSCOPE_DISABLE": "1"}).check().rings == []
 
@@ -56,6 +57,7 @@ def test_shadowed_sitecustomize_still_runs(run, tmp_path):
     assert done.said["site"] == ["user_site_ran"] and len(evident(done)) == 1
 
 
+@pytest.mark.slow
 def test_failing_sitecustomize_fails_as_it_would(run, tmp_path):
     (tmp_path / "sitecustomize.py").write_text("raise RuntimeError('user site is broken')\n")
     path = f"{PACKAGE / '_inject'}:{tmp_path}:{PACKAGE.parent}:{JOBS}"
@@ -74,6 +76,7 @@ def test_output_is_the_trainings_own(run):
     assert hooked.out == bare.out and hooked.err == bare.err
 
 
+@pytest.mark.slow
 def test_a_broken_package_is_no_error(run, tmp_path):
     (tmp_path / "stepscope").mkdir()
     (tmp_path / "stepscope" / "__init__.py").write_text("raise ImportError('broken install')\n")
