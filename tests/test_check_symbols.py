@@ -43,7 +43,7 @@ def check(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 def test_clean_hot_path_passes(tmp_path: Path) -> None:
-    done = check(archive(tmp_path, marks=CLEAN, open=ALLOCATES, close=THROWS, note=PRINTS))
+    done = check(archive(tmp_path, marks=CLEAN, open=ALLOCATES, close=THROWS, note=PRINTS), "--hot", "marks.cc.o")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
@@ -53,13 +53,13 @@ def test_clean_hot_path_passes(tmp_path: Path) -> None:
      (GROWS, "allocation")],
 )
 def test_hot_path_violation_is_named(tmp_path: Path, source: str, what: str) -> None:
-    done = check(archive(tmp_path, marks=source))
+    done = check(archive(tmp_path, marks=source), "--hot", "marks.cc.o")
     assert done.returncode == 1
     assert f"marks.cc.o: {what}: " in done.stdout
 
 
 def test_streams_are_refused_everywhere(tmp_path: Path) -> None:
-    done = check(archive(tmp_path, marks=CLEAN, open=STREAMS))
+    done = check(archive(tmp_path, marks=CLEAN, open=STREAMS), "--hot", "marks.cc.o")
     assert done.returncode == 1
     assert "open.cc.o: stream I/O: " in done.stdout
 

@@ -24,6 +24,14 @@ def binary() -> str:
     return path
 
 
+@pytest.fixture(scope="session", autouse=True)
+def hangup_is_heard():
+    """Under nohup SIGHUP is ignored and so it stays in all children, as it should; the tests send it on purpose."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 class Launch:
     """Starts the binary in a folder of its own; keeps nothing alive behind a test."""
 
