@@ -1,81 +1,108 @@
-"""Added time of one always-on step, zero-code: bare and hooked processes in turn, the same tiny loop in each.
+"""Added time of one always-on step, zero-code, on a machine that is not quiet.
 
-    python bench/step_cost.py [pairs] [plain|ddp …]
+    python bench/step_cost.py [plain|ddp|loader ...]
 
-The steps are as small as torch allows, so that what is added shows. Each process reports the median and the lowest
-decile of its steps; the difference of a pair is what the hooks cost. Medians over the pairs are printed, and the spread.
+One process, injected. Blocks of steps run in turn with the hooks in place and with every one of them taken out (the
+names put back that were replaced); the difference of neighbouring blocks is what the hooks add, free of what else the
+machine does. Time is the training thread's own CPU time. The steps are as small as torch allows. Printed: the median over the pairs of blocks, with its quartiles,
+and the same for an A/A comparison (hooks out in both), which shows the noise.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 JOB = r"""
-import gc, os, sys, time, torch, torch.nn as nn
+import gc, statistics, sys, time, torch, torch.nn as nn
+from torch.utils.data import DataLoader, TensorDataset
 torch.set_num_threads(1)
-kind, steps = sys.argv[1], 4000
-m = nn.Linear(8, 8)
+kind = sys.argv[1]
+m, buckets = nn.Linear(8, 8), 0
 if kind == "ddp":
     import torch.distributed as dist
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     m = nn.parallel.DistributedDataParallel(m)
 o = torch.optim.SGD(m.parameters(), 0.01)
 x = torch.randn(4, 8)
-gc.disable()
-t = []
-for i in range(steps):
-    a = time.perf_counter_ns()
-    m(x).sum().backward()
+def batches():
+    while True:
+        yield from DataLoader(TensorDataset(torch.randn(64, 8)), 4)
+source = batches()
+def step():
+    batch = next(source)[0] if kind == "loader" else x
+    m(batch).sum().backward()
     o.step()
     o.zero_grad()
-    t.append(time.perf_counter_ns() - a)
-t = sorted(t[500:])
-print(t[len(t) // 2] / 1e3, t[len(t) // 10] / 1e3)
+for _ in range(300): step()
+
+from stepscope import _native as n
+from torch.optim import optimizer as TO
+from torch.utils.data import dataloader as DL
+assert n.active() and n.counters()[2] > 100, n.counters()
+wrapped = torch.autograd._engine_run_backward
+saved = [(TO._global_optimizer_pre_hooks, dict(TO._global_optimizer_pre_hooks)), (TO._global_optimizer_post_hooks, dict(TO._global_optimizer_post_hooks)),
+         (m._forward_pre_hooks, dict(m._forward_pre_hooks)), (m._forward_hooks, dict(m._forward_hooks)), (m._forward_hooks_always_called, dict(m._forward_hooks_always_called))]
+next_method = DL._BaseDataLoaderIter.__dict__["__next__"]
+if kind == "ddp":
+    from stepscope.hooks import groups
+    pg = dist.group.WORLD; pre = groups._known[id(pg)].hooks[0]
+def hooks(on):
+    for live, kept in saved:
+        live.clear()
+        if on: live.update(kept)
+    torch.autograd._engine_run_backward = wrapped if on else wrapped.__self__
+    torch.autograd.graph._engine_run_backward = torch.autograd._engine_run_backward
+    if kind == "ddp":
+        pg.unregister_pre_hook(groups._HOOK_ID)
+        if on: pg.register_pre_hook(groups._HOOK_ID, pre)
+    if kind == "loader": DL._BaseDataLoaderIter.__next__ = next_method if on else plain_next
+# What stood there before is held by the native side; this is what torch 2.15 has.
+def plain_next(self):
+    with torch.autograd.profiler.record_function(self._profile_name):
+        if self._sampler_iter is None: self._reset()
+        data = self._next_data()
+        self._num_yielded += 1
+        if self._dataset_kind == DL._DatasetKind.Iterable and self._IterableDataset_len_called is not None: pass
+        return data
+gc.disable()
+def block(size=48):
+    t = []
+    for _ in range(size):
+        a = time.thread_time_ns(); step(); t.append(time.thread_time_ns() - a)
+    t.sort()
+    return t[size // 4] / 1e3
+def compare(a, b, pairs=200):
+    out, base = [], []
+    for i in range(pairs):
+        got = {}
+        for which in ((0, 1) if i % 2 else (1, 0)):
+            hooks((a, b)[which]); got[which] = block()
+        out.append(got[1] - got[0]); base.append(got[0])
+    return statistics.quantiles(out, n=4), statistics.median(base)
+compare(False, True, 20)
+(q1, q2, q3), base = compare(False, True)
+(z1, z2, z3), _ = compare(False, False)
+print(f"{kind:6} bare step {base:6.1f} us; hooks add {q2:+.2f} us (quartiles {q1:+.2f} to {q3:+.2f}); A/A {z2:+.2f} us ({z1:+.2f} to {z3:+.2f})")
 """
-
-
-def measure(kind: str, hooked: bool, package: Path) -> tuple[float, float]:
-    env = {k: v for k, v in os.environ.items() if not k.startswith("STEPSCOPE")}
-    env["OMP_NUM_THREADS"] = "1"
-    folder = tempfile.mkdtemp(prefix="ss-bench-", dir="/dev/shm")
-    if hooked:
-        env["PYTHONPATH"] = f"{package / '_inject'}:{package.parent}"
-        env["STEPSCOPE_SHM"] = folder
-    try:
-        done = subprocess.run([sys.executable, "-c", JOB, kind], env=env, capture_output=True, text=True, check=True)
-        if hooked and not os.listdir(folder):
-            raise SystemExit("the hooked process left no black box")
-        median, low = done.stdout.split()[-2:]
-        return float(median), float(low)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def main() -> None:
     import stepscope
 
     package = Path(stepscope.__file__).parent
-    pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 6
-    for kind in sys.argv[2:] or ["plain", "ddp"]:
-        added: list[tuple[float, float]] = []
-        base: list[float] = []
-        for i in range(pairs):
-            order = (False, True) if i % 2 == 0 else (True, False)
-            got = {hooked: measure(kind, hooked, package) for hooked in order}
-            added.append((got[True][0] - got[False][0], got[True][1] - got[False][1]))
-            base.append(got[False][0])
-        p50 = [a for a, _ in added]
-        low = [b for _, b in added]
-        print(
-            f"{kind:6} bare p50 {statistics.median(base):7.1f} us; added p50 {statistics.median(p50):+.1f} us "
-            f"(pairs {min(p50):+.1f} to {max(p50):+.1f}), added at the lowest decile {statistics.median(low):+.1f} us"
-        )
+    for kind in sys.argv[1:] or ["plain", "ddp", "loader"]:
+        folder = tempfile.mkdtemp(prefix="ss-bench-", dir="/dev/shm")
+        env = {k: v for k, v in os.environ.items() if not k.startswith("STEPSCOPE")}
+        env.update(PYTHONPATH=f"{package / '_inject'}:{package.parent}", STEPSCOPE_SHM=folder, OMP_NUM_THREADS="1")
+        try:
+            subprocess.run([sys.executable, "-c", JOB, kind], env=env, check=True)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -122,6 +122,11 @@ def test_synchronous_calls_are_waited_for(parts):
         assert waited == issued
 
 
+def test_monitored_barrier_is_a_wait(parts):
+    for part in parts:
+        assert [(r.what, r.d) for r in part["monitored"] if r.kind == "Wait" and r.d == 12] == [("Wait>", 12), ("Wait<", 12)]
+
+
 @needs_group_hooks
 def test_waits_find_their_asynchronous_collective(parts):
     for part in parts:

@@ -8,13 +8,18 @@ import sys
 from types import ModuleType
 
 from stepscope import _kinds as k
-from stepscope.hooks import exceptions
+from stepscope.hooks import exceptions, groups
 
 
 def install(torch: ModuleType, native: ModuleType) -> None:
     owner = os.getpid()
 
     def at_exit() -> None:
+        try:
+            groups.release()
+            native.set_hook("pg_map", None)  # the last reference to groups that the program never destroyed
+        except Exception:
+            pass
         if os.getpid() != owner or not native.active():
             return
         # A program that replaced sys.excepthook: the interpreter still keeps what was raised.

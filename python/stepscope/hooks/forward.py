@@ -14,6 +14,7 @@ import functools
 import gc
 import sys
 import weakref
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -25,6 +26,7 @@ from stepscope.hooks import boundary, names
 _MOST_MODULES = 64
 _MOST_LEVELS = 4
 _hooked: dict[int, tuple[weakref.ref[Any], Any, Any]] = {}
+_parts: set[int] = set()  # of them: compiled modules, which may be parts of a larger one
 _level: list[Any] = []  # weak references to the modules hooked last
 _levels = 0
 _backwards = 0  # how many had ended when the modules of this level were hooked
@@ -86,13 +88,15 @@ def roots() -> list[Any]:
 
 
 def _first_boundary() -> None:
-    """After the first step: nothing to do when a wrapper's forward has been seen, else look for the roots."""
-    if native.counters()[2] > 0:
+    """After the first step: nothing to do when the forward of a wrapper was seen, else look for the roots. A compiled
+    module may be a part of a larger one (blocks are often compiled one by one), so that it settles nothing."""
+    settled = any(known[0]() is not None and id_ not in _parts for id_, known in _hooked.items())
+    if native.counters()[2] > 0 and settled:
         return
-    _descend(roots())
+    _descend(roots(), hook)
 
 
-def _descend(modules: list[Any]) -> None:
+def _descend(modules: list[Any], attach: Callable[[Any], None]) -> None:
     global _levels, _backwards
     fresh = [m for m in modules[:_MOST_MODULES] if id(m) not in _hooked]
     if not fresh or _levels >= _MOST_LEVELS:
@@ -100,7 +104,7 @@ def _descend(modules: list[Any]) -> None:
         return
     _levels += 1
     for module in fresh:
-        _attach(module)
+        attach(module)
     _level[:] = [weakref.ref(m) for m in fresh]
     _backwards = native.counters()[1]
     native.watch_fired(True)
@@ -112,20 +116,26 @@ def _check_silence() -> None:
     if native.counters()[1] == _backwards:
         boundary.request(_check_silence)
         return
-    if native.take_fired() or native.counters()[2] > 0:
+    if native.take_fired():
         native.watch_fired(False)
         return
     parents = [m for m in (ref() for ref in _level) if m is not None]
-    _descend([c for m in parents for c in m.children() if any(p.requires_grad for p in c.parameters())])
+    _descend([c for m in parents for c in m.children() if any(p.requires_grad for p in c.parameters())], _attach)
 
 
-def _wrap_constructor(cls: Any) -> None:
+def _hook_compiled(module: Any) -> None:
+    hook(module)
+    if id(module) in _hooked:
+        _parts.add(id(module))
+
+
+def _wrap_constructor(cls: Any, made: Callable[[Any], None] = hook) -> None:
     original = cls.__init__
 
     @functools.wraps(original)
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
-        hook(self)
+        made(self)
 
     cls.__init__ = __init__
 
@@ -188,7 +198,7 @@ def install(torch: ModuleType, _native: ModuleType) -> None:
     from torch.nn.parallel import distributed
 
     _wrap_constructor(distributed.DistributedDataParallel)
-    when_imported("torch._dynamo.eval_frame", lambda m: _wrap_constructor(m.OptimizedModule))
+    when_imported("torch._dynamo.eval_frame", lambda m: _wrap_constructor(m.OptimizedModule, _hook_compiled))
     when_imported(
         "torch.distributed.fsdp.fully_sharded_data_parallel", lambda m: _wrap_constructor(m.FullyShardedDataParallel)
     )

@@ -40,13 +40,14 @@ _OPS = {
 
 
 class _Known:
-    """A group that has been seen: its id, its hooks, and whether the post hook is registered."""
+    """A group that has been seen: its id, its hooks, and whether the post hook is registered. Holds no reference to it:
+    when a group goes, its threads must be joined as early as without us."""
 
-    def __init__(self, ident: int, hooks: tuple[Any, Any] | None) -> None:
-        self.ident, self.hooks, self.post = ident, hooks, False
+    def __init__(self, group: Any, ident: int, hooks: tuple[Any, Any] | None) -> None:
+        self.ref, self.ident, self.hooks, self.post = weakref.ref(group), ident, hooks, False
 
 
-_known: dict[Any, _Known] = {}
+_known: dict[int, _Known] = {}  # by id() of the group
 _meshes: list[weakref.ref[Any]] = []
 _c10d: Any = None
 _want_work_keys = False
@@ -71,14 +72,35 @@ def members(group: Any) -> list[int]:
 def rescan() -> None:
     """Looks at every process group: hooks new ones, forgets gone ones, names both groups and meshes."""
     live = list(_c10d._world.pg_map)
+    for ident in [i for i, known in _known.items() if not any(known.ref() is g for g in live)]:
+        del _known[ident]
     for group in live:
-        if group not in _known:
+        if id(group) not in _known:
             _adopt(group)
-    for group in [g for g in _known if g not in live]:
-        del _known[group]
-    default = _known.get(world())
-    native.set_groups(len(live), default.ident if default else 0)
+    default = known_id(world())
+    native.set_groups(len(live), default)
     _name_meshes()
+
+
+def known_id(group: Any) -> int:
+    """The id of a group that has been seen, else 0."""
+    known = _known.get(id(group))
+    return known.ident if known is not None and known.ref() is group else 0
+
+
+def release(group: Any = None) -> None:
+    """Takes the hooks off a group, or off all, before it is destroyed or the interpreter ends."""
+    for ident, known in list(_known.items()):
+        live = known.ref()
+        if group is not None and live is not group:
+            continue
+        del _known[ident]
+        if live is not None and known.hooks is not None:
+            live.unregister_pre_hook(_HOOK_ID)
+            if known.post:
+                live.unregister_post_hook(_HOOK_ID)
+    if not _known:
+        native.set_groups(0, 0)
 
 
 def _adopt(group: Any) -> None:
@@ -93,7 +115,7 @@ def _adopt(group: Any) -> None:
         group.register_pre_hook(_HOOK_ID, hooks[0])
     else:
         names.unavailable("collectives", "torch before 2.14 has no process-group hooks; waits are seen, issues are not")
-    _known[group] = _Known(ident, hooks)
+    _known[id(group)] = _Known(group, ident, hooks)
     _sync_post_hooks()
 
 
@@ -102,8 +124,9 @@ def _sync_post_hooks() -> None:
     control = native.control()
     stamps = control is not None and control[0] > native.counters()[0]
     wanted = _want_work_keys or stamps
-    for group, known in _known.items():
-        if known.hooks is None or known.post == wanted:
+    for known in _known.values():
+        group = known.ref()
+        if group is None or known.hooks is None or known.post == wanted:
             continue
         if wanted:
             group.register_post_hook(_HOOK_ID, known.hooks[1])
@@ -137,8 +160,8 @@ def _describe_mesh(mesh: Any) -> str:
     dims, coordinate = mesh.mesh_dim_names, mesh.get_coordinate()
     if not dims or coordinate is None:
         return ""
-    ids = [_known[g].ident for g in mesh.get_all_groups() if g in _known]
-    if len(ids) != len(dims):
+    ids = [known_id(g) for g in mesh.get_all_groups()]
+    if 0 in ids or len(ids) != len(dims):
         return ""
     join = ",".join
     shape = join(str(n) for n in mesh.mesh.shape)

@@ -54,6 +54,10 @@ def _wrap_destroy(original: Any) -> Any:
             native.mark(k.TEARDOWN, k.BEGIN)
             native.set_life(k.LIFE_TEARDOWN)
         try:
+            groups.release(None if whole else group)
+        except Exception:
+            pass
+        try:
             return original(group)
         finally:
             if whole:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from types import ModuleType
+from typing import Any
 
+from stepscope import _kinds as k
 from stepscope import _native as native
 from stepscope._late import when_imported
-from stepscope.hooks import names
+from stepscope.hooks import groups, names
 from stepscope.hooks._replace import replace_everywhere
 
 
@@ -20,10 +24,31 @@ def _wrap_wait_tensor(module: ModuleType) -> None:
     compilation.substitute(wrapped, original)
 
 
+def _wrap_monitored_barrier(c10d: ModuleType) -> None:
+    """Blocks in C++ and passes no hook: a Wait span of its own, counted per process."""
+    original = getattr(c10d, "monitored_barrier", None)
+    if original is None:
+        return
+    numbers = itertools.count()
+
+    @functools.wraps(original)
+    def monitored_barrier(*args: Any, **kwargs: Any) -> Any:
+        group = args[0] if args else kwargs.get("group")
+        detail = (groups.known_id(group if group is not None else groups.world()), next(numbers), 0, k.MONITORED_BARRIER)
+        native.mark(k.WAIT, k.BEGIN, *detail)
+        try:
+            return original(*args, **kwargs)
+        finally:
+            native.mark(k.WAIT, k.END, *detail)
+
+    replace_everywhere(original, monitored_barrier, "monitored_barrier")
+
+
 def install(torch: ModuleType, _native: ModuleType) -> None:
     if not torch.distributed.is_available():
         return
     native.wrap_work_wait(torch.distributed.Work)
+    _wrap_monitored_barrier(torch.distributed.distributed_c10d)
     if hasattr(torch.compiler, "substitute_in_graph"):
         when_imported("torch.distributed._functional_collectives", _wrap_wait_tensor)
     else:

@@ -73,6 +73,11 @@ def eager():
     return "ok"
 
 
+def monitored():
+    dist.monitored_barrier()
+    return "ok"
+
+
 def asynchronous():
     """Handles waited for in the reverse of the order of issue."""
     for _ in range(4):
@@ -106,7 +111,7 @@ def point_to_point():
     return "ok"
 
 
-for part in (straggler, no_sync, eager, asynchronous, sub_group, point_to_point):
+for part in (straggler, no_sync, eager, monitored, asynchronous, sub_group, point_to_point):
     with section(part.__name__):
         result = part()
     say(**{f"{part.__name__}{RANK}": result})

@@ -1,0 +1,24 @@
+"""Root modules: found by one look at the live objects, and one level further down where the root is never called."""
+
+from __future__ import annotations
+
+import pytest
+
+SHAPES = {  # name of the module whose forward is timed, forwards per step, steps after which it must be seen
+    "never_called": ("Inner", 1, 3),
+    "compiled_blocks": ("Outer", 1, 2),
+    "recursive": ("Recursive", 1, 2),
+    "in_threads": ("Inner", 2, 2),
+}
+
+
+@pytest.mark.parametrize("shape", ["never_called", *[pytest.param(s, marks=pytest.mark.slow) for s in SHAPES if s != "never_called"]])
+def test_root(run, shape):
+    title, per_step, known_by = SHAPES[shape]
+    (box,) = run("roots.py", shape).check().rings
+    ends = [r.index for r in box.records if r.what == "Optimizer<"]
+    assert len(ends) == 8
+    late = [r for r in box.records if r.what == "Forward>" and r.index > ends[known_by - 1]]
+    assert {box.names[(1, r.a)] for r in late} == {title}
+    assert len(late) == per_step * (8 - known_by)
+    assert box.count("Forward>") == box.count("Forward<")
