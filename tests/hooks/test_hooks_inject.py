@@ -30,6 +30,7 @@ def test_children_of_a_rank_are_no_ranks(run):
     assert box.count("Optimizer<") == 4  # the forked child's five are nowhere
 
 
+@pytest.mark.slow
 def test_torchrun_itself_stays_silent(run):
     done = run("train.py", ranks=2).check()
     assert [(b.rank, b.world_size) for b in done.rings] == [(0, 2), (1, 2)]
@@ -71,6 +72,7 @@ def test_ignored_environment_means_off(run, flags):
     assert done.out == "False\n" and done.rings == []
 
 
+@pytest.mark.slow
 def test_output_is_the_trainings_own(run):
     hooked, bare = run("train.py").check(), run("train.py", hooked=False).check()
     assert hooked.out == bare.out and hooked.err == bare.err
