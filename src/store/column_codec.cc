@@ -13,8 +13,8 @@ namespace stepscope::store {
 namespace {
 
 constexpr uint8_t kFormat = 0x10;  // high nibble of the first byte; the low one is the predictor
-constexpr int kLevel = 3;
-constexpr size_t kSampleValues = 2048;  // predictors are compared on so many values
+constexpr int kLevel = 1;           // residuals are noise: deeper searches find nothing
+constexpr size_t kSampleValues = 1024;  // predictors are compared on so many values
 
 enum Predictor : uint8_t { kBase, kSeries, kPrevious, kAcross, kPredictors };
 enum PlaneMode : uint8_t { kZero, kRaw, kZstd };
@@ -72,6 +72,15 @@ double estimate(Predictor how, std::span<const int64_t> values, std::span<const 
   return bits;
 }
 
+// The widest residual of a sample: what matters where planes are stored as they are.
+double rough_estimate(Predictor how, std::span<const int64_t> values, std::span<const int64_t> bases, size_t length) {
+  uint64_t all = 0;
+  const size_t stride = values.size() / 256 + 1;
+  for (size_t i = 0; i < values.size(); i += stride) all |= zigzag(difference(values[i], expected(how, values, bases, i, length)));
+  const double bytes = (std::bit_width(all) + 7) / 8;
+  return bytes * static_cast<double>(values.size()) + (how == kSeries ? 3.0 * static_cast<double>(bases.size()) : 0);
+}
+
 Error damaged(const char* what) { return {std::string("damaged column: ") + what}; }
 
 }  // namespace
@@ -88,13 +97,13 @@ ColumnCodec::~ColumnCodec() = default;
 ColumnCodec::ColumnCodec(ColumnCodec&&) noexcept = default;
 ColumnCodec& ColumnCodec::operator=(ColumnCodec&&) noexcept = default;
 
-void ColumnCodec::put_plane(std::string& out, std::span<const uint8_t> plane) {
+void ColumnCodec::put_plane(std::string& out, std::span<const uint8_t> plane, Effort effort) {
   if (std::all_of(plane.begin(), plane.end(), [](uint8_t byte) { return byte == 0; })) {
     out += static_cast<char>(kZero);
     return;
   }
   packed_.resize(ZSTD_compressBound(plane.size()));
-  const size_t size = compress_ ? ZSTD_compress2(compress_.get(), packed_.data(), packed_.size(), plane.data(), plane.size()) : plane.size();
+  const size_t size = compress_ && effort == Effort::kFull ? ZSTD_compress2(compress_.get(), packed_.data(), packed_.size(), plane.data(), plane.size()) : plane.size();
   if (ZSTD_isError(size) || size + 2 >= plane.size()) {
     out += static_cast<char>(kRaw);
     out.append(reinterpret_cast<const char*>(plane.data()), plane.size());
@@ -105,7 +114,7 @@ void ColumnCodec::put_plane(std::string& out, std::span<const uint8_t> plane) {
   out.append(reinterpret_cast<const char*>(packed_.data()), size);
 }
 
-std::string ColumnCodec::encode(std::span<const int64_t> values, size_t length) {
+std::string ColumnCodec::encode(std::span<const int64_t> values, size_t length, Effort effort) {
   std::string out;
   if (values.empty()) return out;
   std::vector<int64_t> bases;
@@ -117,7 +126,7 @@ std::string ColumnCodec::encode(std::span<const int64_t> values, size_t length) 
     const auto how = static_cast<Predictor>(p);
     if (how != kSeries) bases[0] = common;
     else bases[0] = first_base;
-    const double bits = estimate(how, values, bases, length);
+    const double bits = effort == Effort::kFull ? estimate(how, values, bases, length) : rough_estimate(how, values, bases, length);
     if (bits < least) least = bits, best = how;
   }
   bases[0] = best == kSeries ? first_base : common;
@@ -136,7 +145,7 @@ std::string ColumnCodec::encode(std::span<const int64_t> values, size_t length) 
   plane_.resize(values.size());
   for (size_t byte = 0; byte < width; ++byte) {
     for (size_t i = 0; i < values.size(); ++i) plane_[i] = static_cast<uint8_t>(residuals_[i] >> (8 * byte));
-    put_plane(out, plane_);
+    put_plane(out, plane_, effort);
   }
   return out;
 }

@@ -8,7 +8,8 @@
 namespace stepscope {
 namespace {
 
-constexpr size_t kMaxRows = 64;  // fed between two looks at who has ended
+constexpr size_t kRowsPerLook = 64;          // the engine judges after so many
+constexpr uint32_t kMaxCollectives = 65536;  // per step and rank
 
 int64_t ns(float ms) { return std::isfinite(ms) ? std::llround(static_cast<double>(ms) * 1e6) : 0; }
 
@@ -72,7 +73,7 @@ RankStep step_of(const StepRow& row, const Cell& cell) {
 
 // As many issues as there were, with the bytes spread evenly.
 void add_collectives(RankStep& step, const Cell& cell) {
-  const uint32_t count = std::min(cell.collectives, 65536u), small = std::min(cell.small_collectives, count);
+  const uint32_t count = std::min(cell.collectives, kMaxCollectives), small = std::min(cell.small_collectives, count);
   for (uint32_t i = 0; i < count; ++i) {
     CollectiveIssue issue;
     issue.sequence = i;
@@ -99,8 +100,9 @@ class AttemptReplay {
     for (const auto& [rank, life] : lives_) {
       if (life.ended && row.step >= life.steps && told_.insert(rank).second) engine_.set_life(rank, life);
     }
-    for (auto& [rank, step] : rank_steps_of(row)) engine_.feed(rank, std::move(step));
-    if (++rows_ % kMaxRows == 0) engine_.evaluate();
+    for (size_t rank = 0; rank < row.cells.size(); ++rank)
+      if (row.cells[rank].present) engine_.feed(static_cast<int>(rank), rank_step_of(row, rank));
+    if (++rows_ % kRowsPerLook == 0) engine_.evaluate();
   }
 
   Snapshot finish(const std::vector<Finding>& earlier) {
@@ -115,7 +117,7 @@ class AttemptReplay {
  private:
   static EngineOptions with_ranks(int32_t attempt, const std::vector<RankLife>& lives, EngineOptions options) {
     for (const RankLife& life : lives)
-      if (life.attempt == attempt) options.world_size = std::max({options.world_size, std::min(life.world_size, 1 << 17), life.rank + 1});
+      if (life.attempt == attempt) options.world_size = std::max({options.world_size, life.world_size, life.rank + 1});
     return options;
   }
 
@@ -151,6 +153,12 @@ void use_exact_sums(Snapshot& snapshot, const StoredSums& sums, const std::vecto
   snapshot.observer.notes.push_back("older steps were thinned out: medians rest on a sample of them, ledgers on all");
 }
 
+// What processes say of the world is believed as far as rows bear it out.
+void bound_ranks(std::vector<RankLife>& lives, uint32_t ranks) {
+  std::erase_if(lives, [ranks](const RankLife& life) { return life.rank >= static_cast<int64_t>(ranks); });
+  for (RankLife& life : lives) life.world_size = std::clamp(life.world_size, 0, static_cast<int>(ranks));
+}
+
 void fill_run(Snapshot& snapshot, const StoredRun& run, const std::vector<RankLife>& lives) {
   RunInfo& info = snapshot.run;
   info.name = run.name, info.started_at = run.started_at, info.status = run.status;
@@ -167,24 +175,24 @@ void fill_run(Snapshot& snapshot, const StoredRun& run, const std::vector<RankLi
 
 }  // namespace
 
-std::vector<std::pair<int, RankStep>> rank_steps_of(const StepRow& row) {
-  std::vector<std::pair<int, RankStep>> out;
-  for (size_t rank = 0; rank < row.cells.size(); ++rank) {
-    const Cell& cell = row.cells[rank];
-    if (!cell.present) continue;
-    out.emplace_back(static_cast<int>(rank), step_of(row, cell));
-    add_collectives(out.back().second, cell);
-  }
-  return out;
+RankStep rank_step_of(const StepRow& row, size_t rank) {
+  const Cell& cell = row.cells[rank];
+  RankStep step = step_of(row, cell);
+  add_collectives(step, cell);
+  return step;
 }
 
-Result<Snapshot> rebuild_snapshot(RunReader& reader, const EngineOptions& options) {
+Result<Snapshot> rebuild_snapshot(RunReader& reader, const RebuildOptions& options) {
   const auto run = reader.run();
-  const auto lives = reader.lives();
+  auto lives = reader.lives();
   const auto groups = reader.groups();
+  const auto ranks = reader.ranks();
   if (!run) return std::unexpected(run.error());
   if (!lives) return std::unexpected(lives.error());
   if (!groups) return std::unexpected(groups.error());
+  if (!ranks) return std::unexpected(ranks.error());
+  if (*ranks > options.max_ranks) return fail("run file: too many ranks to be judged again: " + std::to_string(*ranks));
+  bound_ranks(*lives, *ranks ? *ranks : options.max_ranks);  // honest rows have a cell for every rank of the world
   std::unique_ptr<AttemptReplay> now;
   std::vector<Finding> earlier;
   bool thinned = false;
@@ -199,7 +207,7 @@ Result<Snapshot> rebuild_snapshot(RunReader& reader, const EngineOptions& option
         earlier.push_back(std::move(finding));
       }
     }
-    now = std::make_unique<AttemptReplay>(attempt, *lives, *groups, options);
+    now = std::make_unique<AttemptReplay>(attempt, *lives, *groups, options.engine);
     thinned = false;
   };
   // Attempts without a step have lives only.

@@ -6,8 +6,8 @@
 // exact. Cost: that of the engine. Memory: that of the engine, plus one segment of rows.
 #pragma once
 
-#include <utility>
-#include <vector>
+#include <cstddef>
+#include <cstdint>
 
 #include "base/result.h"
 #include "diagnose/engine.h"
@@ -15,11 +15,16 @@
 
 namespace stepscope {
 
-// The steps of the ranks that make up a row, as StepTable would take them.
-std::vector<std::pair<int, RankStep>> rank_steps_of(const StepRow& row);
+// One rank's step of a row, as StepTable would take it. The cell must be present.
+RankStep rank_step_of(const StepRow& row, size_t rank);
+
+struct RebuildOptions {
+  EngineOptions engine;
+  uint32_t max_ranks = 8192;  // an engine keeps hundreds of rows of all ranks: a file that claims more is refused
+};
 
 // Findings, tables and RunInfo of the newest attempt, with lost ranks and hangs of earlier ones, as live. System and
 // process sections are not in it. run.status stays "running" when the writer never said how it ended.
-Result<Snapshot> rebuild_snapshot(RunReader& reader, const EngineOptions& options = {});
+Result<Snapshot> rebuild_snapshot(RunReader& reader, const RebuildOptions& options = {});
 
 }  // namespace stepscope

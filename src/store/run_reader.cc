@@ -45,6 +45,7 @@ struct RunReader::Impl {
     sqlite3_busy_timeout(db.raw(), kBusyMs);
     sqlite3_progress_handler(db.raw(), kProgressSteps, &on_progress, this);
     if (Status status = check_schema(db, name.c_str()); !status) return status;
+    if (Status status = db.exec("PRAGMA query_only = ON"); !status) return status;
     segments = std::make_unique<SegmentStore>(db);
     return {};
   }
@@ -96,14 +97,18 @@ RunReader::~RunReader() = default;
 
 Result<RunReader> RunReader::open(const std::string& path) {
   if (!is_file(path)) return fail(path + ": no such file");
-  auto impl = std::make_unique<Impl>();
-  impl->name = path;
-  auto db = Database::open(path, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, path);
-  if (!db) return std::unexpected(db.error());
-  impl->db = std::move(*db);
-  Status status = impl->prepare();
-  if (!status) return std::unexpected(status.error());
-  return RunReader(std::move(impl));
+  // A rollback journal that a killed writer left must be played back once, which takes the right to write.
+  for (const int flags : {SQLITE_OPEN_READONLY, SQLITE_OPEN_READWRITE}) {
+    auto impl = std::make_unique<Impl>();
+    impl->name = path;
+    auto db = Database::open(path, flags | SQLITE_OPEN_NOMUTEX, path);
+    if (!db) return std::unexpected(db.error());
+    impl->db = std::move(*db);
+    const Status status = impl->prepare();
+    if (status) return RunReader(std::move(impl));
+    if (impl->db.last_code() != SQLITE_READONLY || flags == SQLITE_OPEN_READWRITE) return std::unexpected(status.error());
+  }
+  return fail(path + ": cannot be opened");
 }
 
 Result<RunReader> RunReader::from_bytes(std::string_view image, const std::string& name) {
@@ -323,6 +328,16 @@ void complete_host(StoredSums& sums) {
 }
 
 }  // namespace
+
+Result<uint32_t> RunReader::ranks() {
+  uint32_t most = 0;
+  const Status status = impl_->query("SELECT max(ranks) FROM segment", [&](const Statement& s) {
+    most = static_cast<uint32_t>(std::clamp<int64_t>(s.integer(0), 0, 0xffffffff));
+    return true;
+  });
+  if (!status) return std::unexpected(status.error());
+  return most;
+}
 
 Result<StoredSums> RunReader::sums(int32_t attempt) {
   impl_->progress = 0;

@@ -49,6 +49,8 @@ class RunReader {
   // time, bucket times, single stalls (stalls: all in backward as one, all outside as one). Damaged segments are left out. `row` sees one state of the file; while it runs, the
   // writer's journal cannot be emptied: take what is needed, work on it afterwards.
   Status for_each_row(const RowQuery& query, const std::function<bool(const StoredRow&)>& row);
+  // The most ranks that any row has; 0 without rows.
+  Result<uint32_t> ranks();
   // Sums over all steps, thinned ones included. attempt -1 = all.
   Result<StoredSums> sums(int32_t attempt = -1);
 

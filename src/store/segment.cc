@@ -142,7 +142,8 @@ void fill_peaks(Segment& out, const Segment& all, const Keeping& keep) {
   }
 }
 
-void encode_columns(const Segment& s, const MetricColumns& columns, bool sum, ColumnCodec& codec, std::vector<EncodedBlock>& out) {
+void encode_columns(const Segment& s, const MetricColumns& columns, bool sum, ColumnCodec& codec, ColumnCodec::Effort effort,
+                    std::vector<EncodedBlock>& out) {
   const uint32_t rows = sum ? 1 : s.head.rows;
   const uint32_t range = std::max(1u, kBlockCells / rows);
   for (size_t m = 0; m < kMetricCount; ++m) {
@@ -151,7 +152,7 @@ void encode_columns(const Segment& s, const MetricColumns& columns, bool sum, Co
       const uint32_t ranks = std::min(range, s.head.ranks - rank0);
       const std::span<const int64_t> part(columns[m].data() + size_t{rank0} * rows, size_t{ranks} * rows);
       if (std::all_of(part.begin(), part.end(), [](int64_t v) { return v == 0; })) continue;
-      out.push_back({sum, metric_info(m).id, rank0, ranks, seal(codec.encode(part, rows))});
+      out.push_back({sum, metric_info(m).id, rank0, ranks, seal(codec.encode(part, rows, effort))});
     }
   }
 }
@@ -229,12 +230,12 @@ Segment thin(std::span<const Segment> parts) {
   return out;
 }
 
-std::vector<EncodedBlock> encode(const Segment& s, ColumnCodec& codec) {
+std::vector<EncodedBlock> encode(const Segment& s, ColumnCodec& codec, ColumnCodec::Effort effort) {
   std::vector<EncodedBlock> out;
-  out.push_back({false, kStepId, 0, 0, seal(codec.encode(s.step, s.step.size()))});
-  out.push_back({false, kEndId, 0, 0, seal(codec.encode(s.end_us, s.end_us.size()))});
-  encode_columns(s, s.cells, false, codec, out);
-  encode_columns(s, s.sums, true, codec, out);
+  out.push_back({false, kStepId, 0, 0, seal(codec.encode(s.step, s.step.size(), effort))});
+  out.push_back({false, kEndId, 0, 0, seal(codec.encode(s.end_us, s.end_us.size(), effort))});
+  encode_columns(s, s.cells, false, codec, effort, out);
+  encode_columns(s, s.sums, true, codec, effort, out);
   return out;
 }
 

@@ -65,7 +65,7 @@ struct EncodedBlock {
   std::string bytes;                  // sealed
 };
 
-std::vector<EncodedBlock> encode(const Segment& segment, ColumnCodec& codec);
+std::vector<EncodedBlock> encode(const Segment& segment, ColumnCodec& codec, ColumnCodec::Effort effort);
 // Puts one block of a file where it belongs in a segment whose head was checked. A metric that is not known is skipped.
 Status apply_block(Segment& segment, const EncodedBlock& block, ColumnCodec& codec);
 

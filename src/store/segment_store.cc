@@ -21,13 +21,13 @@ bool SegmentStore::ready(Statement& statement, std::string_view sql) {
   return static_cast<bool>(statement);
 }
 
-Status SegmentStore::insert(Segment& s, ColumnCodec& codec) {
+Status SegmentStore::insert(Segment& s, ColumnCodec& codec, ColumnCodec::Effort effort) {
   if (!ready(insert_segment_, "INSERT INTO segment(attempt, level, step0, step1, rows, ranks, steps, quantum_ns, seal) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)") ||
       !ready(insert_block_, "INSERT INTO block(segment, fold, metric, rank0, ranks, data) VALUES(?, ?, ?, ?, ?, ?)")) {
     return std::unexpected(db_.last_error());
   }
   SegmentHead& h = s.head;
-  const std::vector<EncodedBlock> blocks = encode(s, codec);
+  const std::vector<EncodedBlock> blocks = encode(s, codec, effort);
   h.seal = seal_of(h, blocks);
   bool ok = insert_segment_.bind(h.attempt, h.level, h.step0, h.step1, h.rows, h.ranks, h.steps, h.quantum_ns, h.seal).run();
   insert_segment_.reset();

@@ -17,7 +17,7 @@ class SegmentStore {
   explicit SegmentStore(Database& db) : db_(db) {}
 
   // Sets head.id and head.bytes.
-  Status insert(Segment& segment, ColumnCodec& codec);
+  Status insert(Segment& segment, ColumnCodec& codec, ColumnCodec::Effort effort = ColumnCodec::Effort::kFull);
   Status remove(int64_t id);
   // Heads of one attempt (-1 = all) that overlap the steps, in the order of attempt and step. Heads that cannot be are
   // left out and counted in `damaged`.

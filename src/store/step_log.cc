@@ -64,7 +64,7 @@ Status StepLog::write_group(Group& group) {
     group.small.clear();
   }
   Segment segment = make_segment(group.attempt, std::span(group.rows).subspan(whole ? 0 : group.flushed));
-  if (Status status = store_->insert(segment, codec_); !status) return status;
+  if (Status status = store_->insert(segment, codec_, group.ended ? ColumnCodec::Effort::kFull : ColumnCodec::Effort::kFast); !status) return status;
   retention_.add(segment.head);
   if (group.ended) group.done = true;
   else group.small.push_back(segment.head.id);

@@ -1,0 +1,105 @@
+// A whole run file from anywhere, opened in memory and asked everything. Inputs are files, or (first byte odd) lists of
+// changes to a good one: place (3 bytes), length (1 byte), bytes; so that depth is reached without a corpus.
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "store/rebuild.h"
+#include "store/run_reader.h"
+#include "store/run_writer.h"
+
+namespace {
+
+using namespace stepscope;
+
+StepRow row_of(uint32_t step, uint32_t ranks) {
+  StepRow row;
+  row.step = step;
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    Cell cell;
+    cell.present = (step + rank) % 17 != 0;
+    cell.end_ns = 1'000'000'000ll + step * 40'000'000ll;
+    cell.ms[index(Category::kForward)] = 10 + static_cast<float>(step * 7 % 13) * 0.1f;
+    cell.ms[index(Category::kStragglerWait)] = rank ? 2 : 0;
+    cell.wall_ms = cell.ms[index(Category::kForward)] + cell.ms[index(Category::kStragglerWait)];
+    cell.wait_ms = cell.stall_ms = cell.ms[index(Category::kStragglerWait)];
+    cell.caused_ms = rank ? 0 : 2;
+    cell.has_loss = true, cell.loss = 1.0 / (1 + step);
+    row.cells.push_back(cell);
+  }
+  return row;
+}
+
+std::string good_image() {
+  const std::string path = "/tmp/ss-run-file-fuzz-" + std::to_string(::getpid()) + ".db";
+  ::unlink(path.c_str());
+  {
+    RunWriterOptions options{.run_id = "fuzz", .full_steps = 128, .page_bytes = 1024};
+    RunWriter writer(path, options);
+    RankLife life;
+    life.rank = 0, life.world_size = 3, life.ended = true, life.exit_signal = 9;
+    writer.set_lives({life});
+    writer.set_group(1, "dp", {0, 1, 2});
+    writer.add_event({.kind = "x", .text = "y"});
+    for (uint32_t step = 0; step < 700; ++step) {
+      writer.add_row(row_of(step, 3));
+      if (step < 90) writer.add_sample({"host", -1, "cpu_share"}, step * 1'000'000'000ll, 0.5);
+    }
+    Finding finding;
+    finding.kind = "HANG", finding.ranks = {1};
+    writer.put_findings({finding}, 10);
+    writer.put_snapshot(std::string(300 << 10, ' '), 1, 1);
+  }
+  std::ifstream in(path, std::ios::binary);
+  std::string image{std::istreambuf_iterator<char>(in), {}};
+  ::unlink(path.c_str());
+  if (image.empty()) std::abort();
+  return image;
+}
+
+std::string changed(const uint8_t* data, size_t size) {
+  static const std::string good = good_image();
+  std::string image = good;
+  while (size >= 4) {
+    const size_t at = (size_t{data[0]} << 16 | size_t{data[1]} << 8 | data[2]) % image.size();
+    const size_t length = std::min({size_t{data[3]}, size - 4, image.size() - at});
+    std::copy_n(data + 4, length, image.begin() + static_cast<ptrdiff_t>(at));
+    data += 4 + length;
+    size -= 4 + length;
+  }
+  return image;
+}
+
+void check(const std::string& message) {
+  if (message.empty() || message.find('\n') != std::string::npos) std::abort();
+}
+
+void ask(RunReader& reader) {
+  size_t rows = 0;
+  const Status status = reader.for_each_row({}, [&](const StoredRow& row) {
+    if (row.row.cells.size() > 1u << 17) std::abort();
+    return ++rows < 5000;
+  });
+  if (!status) check(status.error().message);
+  (void)reader.run(), (void)reader.lives(), (void)reader.groups(), (void)reader.findings(), (void)reader.events(), (void)reader.snapshot();
+  (void)reader.sums();
+  if (const auto series = reader.series())
+    for (size_t i = 0; i < series->size() && i < 8; ++i) (void)reader.samples((*series)[i]);
+  if (rows < 1000) (void)rebuild_snapshot(reader, {.max_ranks = 16});
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const std::string image = data[0] & 1 ? changed(data + 1, size - 1) : std::string(reinterpret_cast<const char*>(data + 1), size - 1);
+  auto reader = RunReader::from_bytes(image, "fuzz");
+  if (reader) ask(*reader);
+  else check(reader.error().message);
+  return 0;
+}
