@@ -1,5 +1,7 @@
 // Begin and end of backward around torch.autograd._engine_run_backward, and the end of own backward work by an engine
 // callback that is queued before DDP's finalizer, so that it runs before DDP waits for the other ranks.
+#include <optional>
+
 #include "blackbox/layout.h"
 #include "python_hooks.h"
 
@@ -8,9 +10,10 @@ namespace {
 
 constexpr uint64_t kBackwardsWithoutOptimizer = 16;
 
-PyObject *g_str_accumulate = nullptr, *g_str_requires_grad = nullptr, *g_str_register_hook = nullptr,
-         *g_str_remove = nullptr, *g_str_torch_function = nullptr, *g_own_end_hook = nullptr, *g_own_end = nullptr,
-         *g_compiled_autograd = nullptr, *g_str_enabled = nullptr;
+PyObject *g_str_accumulate = nullptr, *g_str_requires_grad = nullptr, *g_str_hooks = nullptr,
+         *g_str_torch_function = nullptr, *g_own_end_hook = nullptr, *g_own_end = nullptr,
+         *g_compiled_autograd = nullptr, *g_str_enabled = nullptr, *g_str_grad_fn = nullptr,
+         *g_str_register_dict = nullptr, *g_ordered_dict = nullptr, *g_key = nullptr;
 
 // Runs as a final callback of the engine.
 PyObject* own_end(PyObject*, PyObject*) {
@@ -20,10 +23,8 @@ PyObject* own_end(PyObject*, PyObject*) {
 
 // Gradient hook of the loss: the first moment at which a final callback can be queued.
 PyObject* own_end_hook(PyObject*, PyObject*) {
-  if (g_hooks.queue_callback) {
-    const Ref done(PyObject_CallFunctionObjArgs(g_hooks.queue_callback, g_own_end, nullptr));
-    if (!done) PyErr_Clear();
-  }
+  const Ref done(PyObject_CallFunctionObjArgs(g_hooks.queue_callback, g_own_end, nullptr));
+  if (!done) PyErr_Clear();
   return none();
 }
 
@@ -47,22 +48,42 @@ bool compiled_autograd() {
   return attribute(g_compiled_autograd, g_str_enabled).get() == Py_True;
 }
 
-// A removable handle, or null when there is nothing to hook.
-Ref hook_loss(PyObject* args) {
-  PyObject* outputs = PyTuple_Size(args) > 0 ? PyTuple_GetItem(args, 0) : nullptr;
-  if (!outputs || !PyTuple_Check(outputs) || PyTuple_Size(outputs) < 1 || compiled_autograd()) return Ref();
-  PyObject* loss = PyTuple_GetItem(outputs, 0);
-  if (!is_plain(loss) || attribute(loss, g_str_requires_grad).get() != Py_True) return Ref();
-  const Ref register_hook = attribute(loss, g_str_register_hook);
-  return register_hook ? call_quietly(register_hook.get(), g_own_end_hook) : Ref();
-}
+// A gradient hook on the loss for the time of one backward. What Tensor.register_hook and its handle do, without their
+// Python frames (torch.compile would look into those) and for a third of the time: an entry in the tensor's ordered dict
+// of hooks, under a key that handles never use.
+class LossHook {
+ public:
+  explicit LossHook(PyObject* args) {
+    PyObject* outputs = PyTuple_Size(args) > 0 ? PyTuple_GetItem(args, 0) : nullptr;
+    if (!outputs || !PyTuple_Check(outputs) || PyTuple_Size(outputs) < 1 || compiled_autograd()) return;
+    PyObject* loss = PyTuple_GetItem(outputs, 0);
+    if (is_plain(loss) && attribute(loss, g_str_requires_grad).get() == Py_True && !put(loss)) hooks_ = Ref();
+    PyErr_Clear();
+  }
+  ~LossHook() {
+    if (!hooks_) return;
+    KeepError keep;
+    if (PyObject_DelItem(hooks_.get(), g_key) != 0) PyErr_Clear();
+  }
 
-void unhook(const Ref& handle) {
-  if (!handle) return;
-  KeepError keep;
-  const Ref remove = attribute(handle.get(), g_str_remove);
-  if (remove) call_quietly(remove.get(), nullptr);
-}
+ private:
+  bool put(PyObject* loss) {
+    const Ref grad_fn = attribute(loss, g_str_grad_fn);  // first: it refreshes a stale view
+    hooks_ = Ref(PyObject_GetAttr(loss, g_str_hooks));
+    if (!hooks_) return false;
+    if (hooks_.get() == Py_None) {
+      hooks_ = Ref(PyObject_CallFunctionObjArgs(g_ordered_dict, nullptr));
+      if (!hooks_ || PyObject_SetAttr(loss, g_str_hooks, hooks_.get()) != 0) return false;
+      if (grad_fn && grad_fn.get() != Py_None) {
+        const Ref done(PyObject_CallMethodObjArgs(grad_fn.get(), g_str_register_dict, loss, nullptr));
+        if (!done) return false;
+      }
+    }
+    return PyObject_SetItem(hooks_.get(), g_key, g_own_end_hook) == 0;
+  }
+
+  Ref hooks_;
+};
 
 bool accumulates(PyObject* kwargs) {
   return kwargs && PyDict_GetItemWithError(kwargs, g_str_accumulate) == Py_True;
@@ -81,9 +102,12 @@ PyObject* run_backward(PyObject* original, PyObject* args, PyObject* kwargs) {
   const bool accumulate = accumulates(kwargs);
   ++g_hooks.backward_depth;
   boundary_mark(Kind::kBackward, Edge::kBegin, accumulate);
-  const Ref handle = accumulate && g_hooks.own_end ? hook_loss(args) : Ref();
-  PyObject* result = PyErr_Occurred() ? nullptr : PyObject_Call(original, args, kwargs);
-  unhook(handle);
+  PyObject* result;
+  {
+    std::optional<LossHook> hook;
+    if (accumulate && g_hooks.own_end && g_hooks.queue_callback) hook.emplace(args);
+    result = PyObject_Call(original, args, kwargs);
+  }
   g_hooks.backward_depth = 0;
   ++g_hooks.backward_ends;
   boundary_mark(Kind::kBackward, Edge::kEnd, accumulate);
@@ -134,8 +158,14 @@ PyMethodDef g_functions[] = {
 int add_backward_functions(PyObject* module) {
   g_str_accumulate = PyUnicode_InternFromString("accumulate_grad");
   g_str_requires_grad = PyUnicode_InternFromString("requires_grad");
-  g_str_register_hook = PyUnicode_InternFromString("register_hook");
-  g_str_remove = PyUnicode_InternFromString("remove");
+  g_str_hooks = PyUnicode_InternFromString("_backward_hooks");
+  g_str_grad_fn = PyUnicode_InternFromString("grad_fn");
+  g_str_register_dict = PyUnicode_InternFromString("_register_hook_dict");
+  g_str_register_dict = PyUnicode_InternFromString("_register_hook_dict");
+  g_key = PyLong_FromLong(-0x5353);
+  const Ref collections(PyImport_ImportModule("collections"));
+  g_ordered_dict = collections ? PyObject_GetAttrString(collections.get(), "OrderedDict") : nullptr;
+  if (!g_ordered_dict) return -1;
   g_str_torch_function = PyUnicode_InternFromString("__torch_function__");
   g_str_enabled = PyUnicode_InternFromString("compiled_autograd_enabled");
   g_own_end_hook = PyCFunction_NewEx(&g_hook_def, nullptr, nullptr);

@@ -19,7 +19,11 @@ def install(torch: ModuleType, native: ModuleType) -> None:
         return
     native.set_hook("tensor_type", torch.Tensor)
     native.set_hook("disabled_torch_function", torch._C._disabled_torch_function_impl)
-    native.set_hook("queue_callback", torch.autograd.Variable._execution_engine.queue_callback)
+    probe = torch.ones((), requires_grad=True) * 1
+    if hasattr(probe, "_backward_hooks") and hasattr(probe.grad_fn, "_register_hook_dict"):
+        native.set_hook("queue_callback", torch.autograd.Variable._execution_engine.queue_callback)
+    else:
+        names.unavailable("backward_own", "this torch keeps the hooks of a tensor elsewhere")
     wrapped = native.wrap_backward(original)
     # Both: torch.compiler puts the one in `graph` back into torch.autograd after its own patching.
     graph._engine_run_backward = wrapped
