@@ -16,6 +16,8 @@ constexpr uint8_t kFormat = 0x10;  // high nibble of the first byte; the low one
 constexpr int kLevel = 1;           // residuals are noise: deeper searches find nothing
 constexpr size_t kSampleValues = 1024;  // predictors are compared on so many values
 
+constexpr size_t kMiddleOfAll = 255, kMiddleOfRun = 15;  // values that a base is the median of
+
 enum Predictor : uint8_t { kBase, kSeries, kPrevious, kAcross, kPredictors };
 enum PlaneMode : uint8_t { kZero, kRaw, kZstd };
 
@@ -23,9 +25,9 @@ enum PlaneMode : uint8_t { kZero, kRaw, kZstd };
 int64_t difference(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b)); }
 int64_t sum(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
 
-int64_t middle(std::span<const int64_t> values) {
-  std::array<int64_t, 255> sample;
-  const size_t n = std::min(values.size(), sample.size());
+int64_t middle(std::span<const int64_t> values, size_t most) {
+  std::array<int64_t, kMiddleOfAll> sample;
+  const size_t n = std::min(values.size(), most);
   for (size_t i = 0; i < n; ++i) sample[i] = values[i * values.size() / n];
   std::nth_element(sample.begin(), sample.begin() + static_cast<ptrdiff_t>(n / 2), sample.begin() + static_cast<ptrdiff_t>(n));
   return sample[n / 2];
@@ -118,12 +120,16 @@ std::string ColumnCodec::encode(std::span<const int64_t> values, size_t length, 
   std::string out;
   if (values.empty()) return out;
   std::vector<int64_t> bases;
-  for (size_t i = 0; i < values.size(); i += length) bases.push_back(middle(values.subspan(i, length)));
-  const int64_t common = middle(values), first_base = bases[0];
+  for (size_t i = 0; i < values.size(); i += length) {
+    bases.push_back(middle(values.subspan(i, length), kMiddleOfRun));
+    if (effort == Effort::kFast) break;
+  }
+  const int64_t common = middle(values, kMiddleOfAll), first_base = bases[0];
   Predictor best = kBase;
   double least = HUGE_VAL;
   for (uint8_t p = kBase; p < kPredictors; ++p) {
     const auto how = static_cast<Predictor>(p);
+    if (how == kSeries && effort == Effort::kFast) continue;
     if (how != kSeries) bases[0] = common;
     else bases[0] = first_base;
     const double bits = effort == Effort::kFull ? estimate(how, values, bases, length) : rough_estimate(how, values, bases, length);

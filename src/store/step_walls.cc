@@ -7,6 +7,7 @@ namespace stepscope::store {
 namespace {
 
 constexpr size_t kMaxWaiting = 65536;
+constexpr size_t kLinesPerCheck = 256;
 constexpr uint32_t kMaxStride = 1u << 30;
 
 int64_t us(float ms) { return std::isfinite(ms) ? std::llround(std::clamp(static_cast<double>(ms) * 1e3, -1e15, 1e15)) : 0; }
@@ -104,9 +105,15 @@ Status StepWalls::thin_oldest(Database& db, uint32_t stride) {
   return insert_all(db, kept);
 }
 
+void StepWalls::committed() {
+  unchecked_ = unchecked_ < kLinesPerCheck ? unchecked_ + waiting_.size() : waiting_.size();
+  waiting_.clear();
+}
+
 Status StepWalls::write(Database& db) {
   if (waiting_.empty()) return {};
   if (Status status = insert_all(db, waiting_); !status) return status;
+  if (unchecked_ < kLinesPerCheck) return {};
   // One pass over the strides that are too many; a pass may fill the next one.
   auto count = db.prepare("SELECT stride FROM step_wall GROUP BY stride HAVING count(*) > iif(stride = 1, ?, ?) ORDER BY stride");
   if (!count) return std::unexpected(count.error());

@@ -1,4 +1,4 @@
-// The table step_wall: a few plain numbers per step for people with `sqlite3`. The newest 512 to 1024 steps one by one,
+// The table step_wall: a few plain numbers per step for people with `sqlite3`. The newest 512 to 1280 steps one by one,
 // older ones thinned by halving, at most 256 lines per stride, the largest kept.
 #pragma once
 
@@ -29,7 +29,7 @@ class StepWalls : public Part {
 
   void add(const StepWall& wall);
   Status write(Database& db) override;
-  void committed() override { waiting_.clear(); }
+  void committed() override;
   void rolled_back() override {}
   uint64_t give_up() override {
     waiting_.clear();
@@ -40,6 +40,7 @@ class StepWalls : public Part {
   Status thin_oldest(Database& db, uint32_t stride);
 
   std::vector<StepWall> waiting_;
+  size_t unchecked_ = kFullRows;  // lines since the strides were counted last; the first write of a writer counts
 };
 
 }  // namespace stepscope::store
