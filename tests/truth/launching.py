@@ -190,6 +190,7 @@ def bare(script: Path | str, args: list[str], nproc: int, *, env: dict[str, str]
 def _finish(job: Job, timeout_s: float, signal_after: tuple[int, float] | None) -> Outcome:
     if signal_after:
         number, seconds = signal_after
+        job.wait_for("LAB t=", timeout_s)  # counted from the script's own start: a busy machine imports torch slowly
         try:
             job.process.wait(seconds)
         except subprocess.TimeoutExpired:

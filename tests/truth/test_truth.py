@@ -1,0 +1,28 @@
+"""Short shares of the truth drivers on real jobs; each driver says in its head what the whole of it proves."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+SHARES = {
+    "a rank killed in backward": ["kill.py", "--only", "kill-backward"],
+    "Ctrl-C": ["kill.py", "--only", "ctrl-c"],
+    "scheduler's SIGTERM": ["kill.py", "--only", "sigterm"],
+    "ledger, zero-code": ["ledger.py", "--mode", "zero", "--places", "backward,unattributed"],
+    "ledger, trace_step": ["ledger.py", "--mode", "trace", "--places", "straggler_wait,checkpoint"],
+    "a random straggler": ["draws.py", "--seeds", "3"],
+    "a healthy job": ["draws.py", "--controls", "1"],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", SHARES)
+def test_share(share: str) -> None:
+    script, *args = SHARES[share]
+    done = subprocess.run([sys.executable, str(HERE / script), *args], capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stdout + done.stderr
