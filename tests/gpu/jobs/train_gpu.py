@@ -1,0 +1,131 @@
+"""A small transformer on real GPUs, alone or under DDP or FSDP2, with a fault on one rank. No word of stepscope in it.
+
+    python train_gpu.py --steps 60 --layers 6 --width 512
+    torchrun --nproc-per-node 2 train_gpu.py --fault backward --rank 1 --ms 12
+
+Faults (from --onset on): none; input, host (sleeps before and inside the step), forward, backward, optimizer (work on the device),
+item (loss.item() every step), creep (a tensor more every step), lengths (longer sequences), graph (the step is a CUDA graph),
+bandwidth (large gradients).
+"""
+
+import argparse
+import os
+import time
+
+import torch
+import torch.distributed as dist
+import torch.nn as nn
+
+p = argparse.ArgumentParser()
+p.add_argument("--steps", type=int, default=60)
+p.add_argument("--layers", type=int, default=6)
+p.add_argument("--width", type=int, default=512)
+p.add_argument("--batch", type=int, default=16)
+p.add_argument("--length", type=int, default=256)
+p.add_argument("--fault", default="none")
+p.add_argument("--rank", type=int, default=1)
+p.add_argument("--ms", type=float, default=12.0)
+p.add_argument("--onset", type=int, default=20)
+p.add_argument("--mb", type=float, default=8.0)
+p.add_argument("--mode", choices=("auto", "fsdp"), default="auto")
+p.add_argument("--compile", default="")
+p.add_argument("--timing", action="store_true", help="print step times in ms")
+a = p.parse_args()
+
+rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
+torch.cuda.set_device(device)
+if world > 1:
+    dist.init_process_group("nccl", device_id=device)
+mine = rank == a.rank or world == 1
+clock_hz = torch.cuda.get_device_properties(device).__dict__.get("clock_rate", 0) or 1_700_000
+
+
+def spin(ms):
+    """Work of known length on the current stream."""
+    torch.cuda._sleep(int(ms * clock_hz))
+
+
+class Slow(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, ms_forward, ms_backward):
+        ctx.ms = ms_backward
+        if ms_forward:
+            spin(ms_forward)
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, g):
+        if ctx.ms:
+            spin(ctx.ms)
+        return g, None, None
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        layer = lambda: nn.TransformerEncoderLayer(a.width, 8, 4 * a.width, dropout=0.0, batch_first=True, device=device)  # noqa: E731
+        self.layers = nn.ModuleList(layer() for _ in range(a.layers))
+        self.head = nn.Linear(a.width, 32 if a.fault != "bandwidth" else 65536, device=device)
+        self.slow = (0.0, 0.0)
+
+    def forward(self, x):
+        for i, layer in enumerate(self.layers):
+            x = layer(x)
+            if i == len(self.layers) // 2 and any(self.slow):
+                x = Slow.apply(x, *self.slow)
+        return self.head(x[:, 0])
+
+
+def data(step):
+    length = a.length + (8 * step if a.fault == "lengths" else 0)
+    return torch.randn(a.batch, length, a.width, pin_memory=True)
+
+
+def main():
+    torch.manual_seed(rank)
+    net = Net()
+    model = net
+    if a.mode == "fsdp":
+        from torch.distributed.fsdp import fully_shard
+
+        for layer in net.layers:
+            fully_shard(layer)
+        fully_shard(net)
+    elif world > 1:
+        model = nn.parallel.DistributedDataParallel(net, device_ids=[device.index], bucket_cap_mb=10)
+    if a.compile:
+        model = torch.compile(model, mode=None if a.compile == "default" else a.compile)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    if a.fault == "optimizer":
+        optimizer.register_step_pre_hook(lambda *_: spin(a.ms) if mine and step >= a.onset else None)
+    kept, times = [], []
+    batch = data(0)
+    for step in range(a.steps):
+        begin = time.perf_counter()
+        faulty = mine and step >= a.onset
+        if a.fault == "input" and faulty:
+            time.sleep(a.ms * 1e-3)
+        x = (data(step) if a.fault == "lengths" else batch).to(device, non_blocking=True)
+        if a.fault == "host" and faulty:
+            time.sleep(a.ms * 1e-3)
+        net.slow = (a.ms * (a.fault == "forward"), a.ms * (a.fault == "backward")) if faulty else (0.0, 0.0)
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if a.fault == "item" and faulty:
+            loss.item()  # LINE item
+        if a.fault == "creep" and faulty:
+            kept.append(torch.empty(int(a.mb * 2**20), dtype=torch.uint8, device=device))
+        times.append(time.perf_counter() - begin)
+    torch.cuda.synchronize()
+    if a.timing and rank == 0:
+        tail = sorted(times[a.steps // 3 :])
+        print(f"TIMING {sum(tail) / len(tail) * 1e3:.4f} {tail[len(tail) // 2] * 1e3:.4f}", flush=True)
+    if world > 1:
+        dist.barrier()
+        dist.destroy_process_group()
+
+
+main()

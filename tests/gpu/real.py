@@ -1,0 +1,141 @@
+"""What the runs on real GPUs share: starting a job with the hooks injected, reading its rings, a table of device times."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "support"))
+
+import ring  # noqa: E402
+
+FORWARD, BACKWARD, OWN, OPTIMIZER, H2D, WAIT = 8, 6, 7, 4, 17, 13
+MARK, BEGIN, END = 0, 1, 2
+HASH_OP = 56
+
+
+def package() -> Path:
+    import importlib.util
+
+    named = os.environ.get("STEPSCOPE_TEST_PACKAGE")
+    return Path(named) if named else Path(importlib.util.find_spec("stepscope").origin).parent
+
+
+def start(job: list[str], ranks: int, hooked: bool, env: dict[str, str], timeout: float) -> tuple[str, list[ring.Ring], int]:
+    """Runs a job; returns its stdout and stderr, its rings by rank, and its exit code."""
+    shm = Path(tempfile.mkdtemp(prefix="ss-real-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None))
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("STEPSCOPE", "RANK", "WORLD_SIZE"))}
+    path = []
+    if hooked:
+        environment["STEPSCOPE_SHM"] = str(shm)
+        path = [str(package() / "_inject"), str(package().parent)]
+        if ranks == 0:
+            environment.update(RANK="0", WORLD_SIZE="1", LOCAL_RANK="0")
+    environment["PYTHONPATH"] = os.pathsep.join([*path, *filter(None, [environment.get("PYTHONPATH")])])
+    environment.update(env)
+    launch = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"] if ranks else []
+    try:
+        done = subprocess.run(
+            [sys.executable, *launch, *job], env=environment, capture_output=True, text=True, timeout=timeout, check=False
+        )
+        return done.stdout + done.stderr, ring.read_all(shm), done.returncode
+    except subprocess.TimeoutExpired as error:
+        return f"TIMEOUT after {timeout} s\n{error.stdout}\n{error.stderr}", ring.read_all(shm), -1
+    finally:
+        shutil.rmtree(shm, ignore_errors=True)
+
+
+def train(*arguments: str, ranks: int = 0, hooked: bool = True, env: dict[str, str] | None = None, timeout: float = 120):
+    return start([str(HERE / "jobs" / "train_gpu.py"), *arguments], ranks, hooked, env or {}, timeout)
+
+
+def signed(value: int) -> int:
+    return value - (1 << 64) if value >> 63 else value
+
+
+class Steps:
+    """Device times of one rank by optimizer step, ms: forward, own (backward), tail, backward, optimizer, step; and h2d."""
+
+    def __init__(self, box: ring.Ring) -> None:
+        self.box = box
+        self.ends = [r.time for r in box.of("Optimizer<")]
+        marks: dict[tuple[int, int], list[ring.Record]] = {}
+        for r in box.of("GpuMark"):
+            marks.setdefault((r.a & 0xFF, r.a >> 8), []).append(r)
+        self.marks = marks
+
+    def times(self, kind: int, edge: int) -> list[list[ring.Record]]:
+        """Marks of one boundary per step."""
+        out: list[list[ring.Record]] = [[] for _ in self.ends]
+        step = 0
+        for r in sorted(self.marks.get((kind, edge), []), key=lambda r: r.time):
+            while step < len(self.ends) and r.time > self.ends[step]:
+                step += 1
+            if step < len(self.ends):
+                out[step].append(r)
+        return out
+
+    def span(self, begin: tuple[int, int], end: tuple[int, int]) -> list[float | None]:
+        pairs = zip(self.times(*begin), self.times(*end))
+        return [(signed(e[-1].d) - signed(b[0].d)) / 1e6 if b and e else None for b, e in pairs]
+
+    def table(self) -> dict[str, list[float | None]]:
+        last = [signed(r[-1].d) / 1e6 if r else None for r in self.times(OPTIMIZER, END)]
+        step = [None] + [b - a if a is not None and b is not None else None for a, b in zip(last, last[1:])]
+        return {
+            "forward": self.span((FORWARD, BEGIN), (FORWARD, END)),
+            "own": self.span((BACKWARD, BEGIN), (OWN, MARK)),
+            "tail": self.span((OWN, MARK), (BACKWARD, END)),
+            "backward": self.span((BACKWARD, BEGIN), (BACKWARD, END)),
+            "optimizer": self.span((OPTIMIZER, BEGIN), (OPTIMIZER, END)),
+            "step": step,
+        }
+
+    def host(self, kind: str) -> list[float]:
+        return [(e.time - b.time) / 1e6 for b, e in self.box.spans(kind)]
+
+
+def median(values: list[float | None], skip: int = 5) -> float | None:
+    known = [v for v in values[skip:] if v is not None]
+    return round(statistics.median(known), 3) if known else None
+
+
+def collectives(boxes: list[ring.Ring]) -> dict[tuple[int, int], list[float | None]]:
+    """Device duration in ms of every collective that all ranks have: {(hash, key): [per rank]}."""
+    seen: dict[tuple[int, int], list[float | None]] = {}
+    for i, box in enumerate(boxes):
+        for r in box.of("NcclTime"):
+            if r.flags == 1 and r.b >> HASH_OP < 10:
+                seen.setdefault((r.a, r.b), [None] * len(boxes))[i] = (r.d - r.c) / 1e6
+    return {key: row for key, row in seen.items() if None not in row}
+
+
+def blame(boxes: list[ring.Ring]) -> list[float]:
+    """Who made others wait, ms in all: the last arriver of a collective has the shortest duration (no clock needed)."""
+    caused = [0.0] * len(boxes)
+    for row in collectives(boxes).values():
+        least = min(row)
+        caused[row.index(least)] += sum(row) - least * len(row)
+    return [round(c, 1) for c in caused]
+
+
+def versions() -> dict[str, str]:
+    import torch
+
+    driver = subprocess.run(
+        ["nvidia-smi", "--query-gpu=driver_version,name", "--format=csv,noheader"], capture_output=True, text=True, check=False
+    ).stdout.splitlines()
+    nccl = ".".join(map(str, torch.cuda.nccl.version())) if torch.distributed.is_nccl_available() else "none"
+    return {"torch": torch.__version__, "nccl": nccl, "driver_and_gpu": driver[0] if driver else "?", "gpus": str(len(driver))}
+
+
+def report(name: str, ok: bool, **figures: object) -> bool:
+    print(json.dumps({"check": name, "ok": ok, **figures}), flush=True)
+    return ok

@@ -1,0 +1,71 @@
+"""Two to four GPUs: stragglers of each kind under DDP and FSDP2, from the device records alone.
+
+    python tests/gpu/real_ddp.py --gpus 2 [--faults none,backward,…] [--mode auto|fsdp]     # about 20 s per fault
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+import real
+from real import median, report, train
+
+FAULTS = ("none", "backward", "forward", "optimizer", "host", "input", "bandwidth")
+
+
+def one(fault: str, gpus: int, mode: str, env: dict[str, str]) -> bool:
+    culprit = gpus - 1
+    out, boxes, code = train(
+        "--steps", "60", "--onset", "10", "--fault", fault, "--rank", str(culprit), "--mode", mode, ranks=gpus, env=env, timeout=150
+    )
+    boxes = [b for b in boxes if b.rank >= 0 and b.of("Optimizer<")]
+    name = f"{mode}_{fault}"
+    if code != 0 or len(boxes) != gpus:
+        return report(name, False, code=code, rings=len(boxes), out=out[-2500:])
+    ranks = []
+    for box in boxes:
+        steps = real.Steps(box)
+        row = {k: median(v, 20) for k, v in steps.table().items()}
+        row["host_backward"] = median(steps.host("Backward"), 20)
+        row["host_bound_share"] = round(
+            sum(bool(r.flags & 2) for r in box.of("GpuMark")) / max(1, len(box.of("GpuMark"))), 2
+        )
+        row["marks"] = len(box.of("GpuMark"))
+        ranks.append(row)
+    blame = real.blame(boxes)
+    ops = real.collectives(boxes)
+    transfer = sum(min(row) for row in ops.values())
+    size = {(r.a, r.b): r for r in boxes[0].of("NcclOp")}
+    ok = bool(ops)
+    if fault in ("backward", "forward", "optimizer", "host", "input"):
+        ok = ok and blame.index(max(blame)) == culprit and max(blame) > 3 * (sorted(blame)[-2] + 0.1)
+    return report(
+        name,
+        ok,
+        ranks=ranks,
+        blame_ms=blame,
+        collectives=len(ops),
+        transfer_ms=round(transfer, 1),
+        ops=len(size),
+        facts=[f for f in boxes[0].named(9) if f.startswith("nccl")],
+        unavailable=boxes[0].named(8),
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--gpus", type=int, default=2)
+    parser.add_argument("--faults", default=",".join(FAULTS))
+    parser.add_argument("--mode", default="auto", choices=("auto", "fsdp"))
+    parser.add_argument("--one-queue", action="store_true", help="CUDA_DEVICE_MAX_CONNECTIONS=1")
+    arguments = parser.parse_args()
+    print(json.dumps(real.versions()), flush=True)
+    env = {"CUDA_DEVICE_MAX_CONNECTIONS": "1"} if arguments.one_queue else {}
+    results = [one(fault, arguments.gpus, arguments.mode, env) for fault in arguments.faults.split(",")]
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

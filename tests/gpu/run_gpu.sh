@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Everything that needs real GPUs, from a checkout and a built wheel, on a machine that has torch. No network, no build.
+#
+#   tests/gpu/run_gpu.sh dist/stepscope-*.whl [single|ddp|fsdp|overhead|all]     default: all that the GPUs allow
+#
+# Each part prints one JSON line per check; the last line says how many parts failed. PYTHON names the interpreter.
+set -u
+cd "$(dirname "$0")/../.."
+PYTHON=${PYTHON:-python3}
+WHEEL=${1:?usage: tests/gpu/run_gpu.sh WHEEL [part…]}
+shift
+GPUS=$("$PYTHON" -c 'import torch; print(torch.cuda.device_count())' 2>/dev/null || echo 0)
+if [ "$GPUS" -eq 0 ]; then
+  echo "gpu-test: no GPU that torch can use: skipped"
+  exit 0
+fi
+FOLDER=$(mktemp -d)
+trap 'rm -rf "$FOLDER"' EXIT
+"$PYTHON" -m zipfile -e "$WHEEL" "$FOLDER" || exit 2
+export STEPSCOPE_TEST_PACKAGE="$FOLDER/stepscope" PYTHONPATH="$FOLDER${PYTHONPATH:+:$PYTHONPATH}"
+"$PYTHON" -c 'import stepscope._native as n; print("native:", n.__file__)' || exit 2
+PARTS=("$@")
+if [ ${#PARTS[@]} -eq 0 ] || [ "${PARTS[0]}" = all ]; then
+  PARTS=(single overhead)
+  [ "$GPUS" -ge 2 ] && PARTS=(ddp single fsdp overhead2 one_queue overhead)
+fi
+FAILED=0
+for part in "${PARTS[@]}"; do
+  echo "== $part"
+  case $part in
+    single) "$PYTHON" tests/gpu/real_single.py ;;
+    ddp) "$PYTHON" tests/gpu/real_ddp.py --gpus 2 ;;
+    ddp4) "$PYTHON" tests/gpu/real_ddp.py --gpus 4 --faults none,backward,host ;;
+    fsdp) "$PYTHON" tests/gpu/real_ddp.py --gpus 2 --mode fsdp --faults none,backward,host ;;
+    one_queue) "$PYTHON" tests/gpu/real_ddp.py --gpus 2 --one-queue --faults none ;;
+    overhead) "$PYTHON" tests/gpu/real_overhead.py --rounds 3 ;;
+    overhead2) "$PYTHON" tests/gpu/real_overhead.py --gpus 2 --rounds 3 ;;
+    *) echo "unknown part $part"; false ;;
+  esac || FAILED=$((FAILED + 1))
+done
+echo "gpu-test: $FAILED of ${#PARTS[@]} parts failed"
+exit $((FAILED > 0))
