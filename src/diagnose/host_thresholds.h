@@ -49,7 +49,8 @@ namespace stepscope {
   X(gpu_throttled_share, 0.05)                \
   X(gpu_power_limited_share, 0.50)            \
   X(gpu_power_limit_gap_share, 0.05)          \
-  X(pcie_replays_per_hour, 60)
+  X(pcie_replays_per_hour, 60)                \
+  X(nvlink_errors, 10)
 
 struct HostThresholds {
 #define X(name, value) double name = value;

@@ -248,10 +248,16 @@ void link(const Used& u, const std::vector<Used>& all, const HostFacts& facts, c
   if (d.mig) return;  // links belong to the whole GPU
   std::vector<std::string> what;
   Finding f = about("LINK_DEGRADED", u, facts);
-  if (d.pcie_width && d.pcie_width_max && *d.pcie_width < *d.pcie_width_max) {
-    what.push_back(fmt::format("PCIe x{} instead of x{}", *d.pcie_width, *d.pcie_width_max));
+  // Slots may be wired for fewer lanes than the card has: the other GPUs of the node tell what is usual here.
+  std::optional<int> width;
+  for (const Used& o : all) {
+    if (o.device != u.device && o.device->name == d.name && o.device->pcie_width) width = std::max(width, o.device->pcie_width);
+  }
+  if (!width) width = d.pcie_width_max;
+  if (d.pcie_width && width && *d.pcie_width < *width) {
+    what.push_back(fmt::format("PCIe x{} instead of x{}", *d.pcie_width, *width));
     f.cause = "pcie_width";
-    f.evidence.push_back(fact("pcie_width", *d.pcie_width, std::nullopt, *d.pcie_width_max));
+    f.evidence.push_back(fact("pcie_width", *d.pcie_width, std::nullopt, *width));
   }
   const double hours = static_cast<double>(facts.last_ns - facts.first_ns) / 3.6e12;
   const auto replays = static_cast<double>(d.pcie_replays.delta());
@@ -260,8 +266,8 @@ void link(const Used& u, const std::vector<Used>& all, const HostFacts& facts, c
     if (f.cause.empty()) f.cause = "pcie_replays";
     f.evidence.push_back(fact("pcie_replays", replays));
   }
-  if (d.nvlink_errors.delta() > 0) {
-    what.push_back(fmt::format("{} NVLink errors", d.nvlink_errors.delta()));
+  if (static_cast<double>(d.nvlink_errors.delta()) >= limits.nvlink_errors) {
+    what.push_back(fmt::format("{} NVLink replays and recoveries", d.nvlink_errors.delta()));
     if (f.cause.empty()) f.cause = "nvlink_errors";
     f.evidence.push_back(fact("nvlink_errors", static_cast<double>(d.nvlink_errors.delta())));
   }

@@ -561,6 +561,11 @@ TEST(GpuRules, LinksBelowTheirWidthOrNumber) {
   HostFacts f = with_gpus(2);
   f.devices[0].pcie_width = 8;
   EXPECT_EQ(kinds(judge(f)), "LINK_DEGRADED/pcie_width ");
+  f.devices[1].pcie_width = 8;  // so the slots are wired here
+  EXPECT_SILENT(f);
+  f = with_gpus(1);
+  f.devices[0].pcie_width = 4;
+  EXPECT_EQ(kinds(judge(f)), "LINK_DEGRADED/pcie_width ");
   f = with_gpus(2);
   f.devices[0].nvlinks_active = f.devices[0].nvlinks_expected = 16;  // of 18 that the other has
   EXPECT_EQ(kinds(judge(f)), "LINK_DEGRADED/nvlink_down ");
@@ -569,6 +574,11 @@ TEST(GpuRules, LinksBelowTheirWidthOrNumber) {
   f.devices[0].pcie_generation_max = 5;
   f.devices[0].pcie_replays = {0, 9};
   EXPECT_SILENT(f);
+  f.devices[0].nvlink_errors = {3, 12};
+  EXPECT_SILENT(f);
+  f.devices[0].nvlink_errors = {3, 13};
+  EXPECT_EQ(kinds(judge(f)), "LINK_DEGRADED/nvlink_errors ");
+  f.devices[0].nvlink_errors = {};
   f.devices[0].pcie_replays = {0, 50};
   EXPECT_EQ(kinds(judge(f)), "LINK_DEGRADED/pcie_replays ");
 }

@@ -5,6 +5,7 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "sampler/nvml_abi.h"
 
@@ -16,9 +17,10 @@ using nvml::Return;
 constexpr unsigned kSensorGpu = 0, kThresholdSlowdown = 1, kClockSm = 1, kVolatile = 0;
 constexpr unsigned long long kEventXid = 8;
 constexpr unsigned kFieldMemoryTemperature = 82;
-// Totals over all links: CRC of flits, CRC of data, replays, recoveries.
-constexpr std::array<unsigned, 4> kFieldNvlinkTotals = {38, 45, 52, 59};
-constexpr unsigned kMaxNvlinks = 32;
+// Replays and recoveries. Not CRC errors: healthy links correct some all the time. Ampere and older tell totals over all
+// links, newer cards one link at a time (the scope); there a counter takes 1 ms, so that each call reads a few.
+constexpr std::array<unsigned, 2> kFieldNvlinkTotals = {52, 59}, kFieldNvlinkPerLink = {161, 162};
+constexpr unsigned kMaxNvlinks = 32, kLinksPerCall = 3;
 constexpr unsigned kGpmSm = 2, kGpmTensor = 5, kGpmDram = 10;
 constexpr int kMaxXidsPerPoll = 64;
 constexpr size_t kMaxProcesses = 1024;
@@ -46,6 +48,12 @@ class NvmlLibrary final : public NvmlApi {
     std::array<nvml::GpmSample, 2> gpm{};  // previous, next
     bool gpm_primed = false;
     std::string gpm_error;
+    struct Link {
+      std::optional<uint64_t> first;
+      uint64_t last = 0;
+    };
+    std::array<Link, kMaxNvlinks> links;  // where errors are told per link: since first seen
+    unsigned next_link = 0;
   };
 
   std::unexpected<Error> error(Return rc) const;
@@ -54,7 +62,8 @@ class NvmlLibrary final : public NvmlApi {
   template <class... A>
   Status call(Return (*fn)(nvml::Device, A...), nvml::Device d, std::type_identity_t<A>... a) const;
   Result<double> clock_reasons(nvml::Device d) const;
-  Result<double> nvlink_errors(nvml::Device d) const;
+  std::optional<uint64_t> field_sum(nvml::Device d, const std::array<unsigned, 2>& fields, unsigned scope) const;
+  Result<double> nvlink_errors(Slot& s) const;
   Result<double> nvlinks_active(nvml::Device d) const;
   Result<double> memory_temperature(nvml::Device d) const;
 
@@ -178,7 +187,7 @@ Result<double> NvmlLibrary::read(int device, NvmlField field) {
     case NvmlField::kPcieWidthMax: return unsigned_value(call(f_.pcie_width_max, d, &u));
     case NvmlField::kPcieGeneration: return unsigned_value(call(f_.pcie_generation, d, &u));
     case NvmlField::kPcieGenerationMax: return unsigned_value(call(f_.pcie_generation_max, d, &u));
-    case NvmlField::kNvlinkErrors: return nvlink_errors(d);
+    case NvmlField::kNvlinkErrors: return nvlink_errors(**s);
     case NvmlField::kNvlinksActive: return nvlinks_active(d);
   }
   return fail("unknown field");
@@ -199,20 +208,36 @@ Result<double> NvmlLibrary::memory_temperature(nvml::Device d) const {
   return static_cast<double>(value.value.u32);
 }
 
-Result<double> NvmlLibrary::nvlink_errors(nvml::Device d) const {
-  std::array<nvml::FieldValue, kFieldNvlinkTotals.size()> values{};
-  for (size_t i = 0; i < values.size(); ++i) values[i].field = kFieldNvlinkTotals[i];
-  if (auto st = call(f_.field_values, d, static_cast<int>(values.size()), values.data()); !st) {
-    return std::unexpected(st.error());
+std::optional<uint64_t> NvmlLibrary::field_sum(nvml::Device d, const std::array<unsigned, 2>& fields, unsigned scope) const {
+  std::array<nvml::FieldValue, 2> values{};
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i].field = fields[i];
+    values[i].scope = scope;
   }
-  double sum = 0;
-  bool any = false;
+  if (!call(f_.field_values, d, static_cast<int>(values.size()), values.data())) return std::nullopt;
+  std::optional<uint64_t> sum;
   for (const nvml::FieldValue& v : values) {
-    if (v.result != nvml::kSuccess) continue;
-    sum += static_cast<double>(v.value.u64);
-    any = true;
+    if (v.result == nvml::kSuccess) sum = sum.value_or(0) + v.value.u64;
   }
-  return any ? Result<double>(sum) : error(values[0].result);
+  return sum;
+}
+
+Result<double> NvmlLibrary::nvlink_errors(Slot& s) const {
+  if (const auto total = field_sum(s.device, kFieldNvlinkTotals, 0)) return static_cast<double>(*total);
+  bool any = false;
+  for (unsigned i = 0; i < kLinksPerCall; ++i) {
+    const unsigned link = s.next_link;
+    const auto errors = field_sum(s.device, kFieldNvlinkPerLink, link);
+    s.next_link = errors && link + 1 < kMaxNvlinks ? link + 1 : 0;
+    if (!errors) continue;
+    any = true;
+    if (!s.links[link].first) s.links[link].first = errors;
+    s.links[link].last = *errors;
+  }
+  if (!any && !s.links[0].first) return fail("Not Supported");
+  uint64_t since_first = 0;
+  for (const auto& link : s.links) since_first += link.first ? link.last - *link.first : 0;
+  return static_cast<double>(since_first);
 }
 
 Result<double> NvmlLibrary::nvlinks_active(nvml::Device d) const {

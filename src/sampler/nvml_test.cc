@@ -79,6 +79,19 @@ TEST(Nvml, ReadsEveryFieldInItsUnit) {
   EXPECT_LE(api.identity(1)->pci_bus.size(), 31u);
 }
 
+TEST(Nvml, LinkErrorsToldLinkByLinkCountFromTheFirstReading) {
+  Library library("libfake_nvml.so");
+  auto api = *library.open();
+  library.state().link_totals = false;
+  for (auto& n : library.state().link_replays) n = 1000;  // of yesterday
+  for (int i = 0; i < 8; ++i) EXPECT_DOUBLE_EQ(value(*api, NvmlField::kNvlinkErrors), 0);
+  library.state().link_replays[17] += 5;
+  library.state().link_replays[2] += 1;
+  double seen = 0;
+  for (int i = 0; i < 8; ++i) seen = value(*api, NvmlField::kNvlinkErrors);
+  EXPECT_DOUBLE_EQ(seen, 6);
+}
+
 TEST(Nvml, AFailingCallCarriesTheDriversReason) {
   Library library("libfake_nvml.so");
   auto api = *library.open();

@@ -80,8 +80,9 @@ EXPORT Return nvmlDeviceGetFieldValues(Device, int n, FieldValue* v) {
   for (int i = 0; i < n; ++i) {
     v[i].result = kSuccess;
     if (v[i].field == 82) v[i].value.u32 = 55;
-    else if (v[i].field == 38) v[i].value.u64 = 3;
-    else if (v[i].field == 52) v[i].value.u64 = 4;
+    else if (g_state.link_totals && (v[i].field == 52 || v[i].field == 59)) v[i].value.u64 = v[i].field == 52 ? 4 : 3;
+    else if (!g_state.link_totals && v[i].field == 161 && v[i].scope < 18) v[i].value.u64 = g_state.link_replays[v[i].scope];
+    else if (!g_state.link_totals && v[i].field == 162 && v[i].scope < 18) v[i].value.u64 = 0;
     else v[i].result = kNotSupported;
   }
   return kSuccess;

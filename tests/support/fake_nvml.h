@@ -17,6 +17,8 @@ struct FakeNvmlState {
   unsigned xid_timeout_ms = 99;      // as given by the caller
   double gpm_sm = 80, gpm_tensor = 40, gpm_dram = 20;  // per cent
   unsigned gpm_supported = 1;
+  bool link_totals = true;           // false: NVLink errors are told link by link, as newer cards do
+  unsigned long long link_replays[18] = {};
 };
 
 }  // namespace stepscope::testing
