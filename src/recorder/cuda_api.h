@@ -19,6 +19,8 @@ using CuContext = void*;
 
 inline constexpr CuResult kCuSuccess = 0;
 inline constexpr CuResult kCuDeinitialized = 4;
+inline constexpr CuResult kCuInvalidContext = 201;  // this thread has none, or another one
+inline constexpr CuResult kCuInvalidHandle = 400;   // a stream of another device
 inline constexpr CuResult kCuNotReady = 600;
 inline constexpr CuResult kCuStreamCaptureImplicit = 906;  // asked of the legacy stream while another one is capturing
 inline constexpr int kCuCaptureNone = 0;                   // CUstreamCaptureStatus

@@ -18,6 +18,7 @@ constexpr uint64_t kStatusEveryNs = 10'000 * kMs;
 constexpr uint64_t kHostBoundNs = 20'000;  // reached so soon after it was recorded: the stream had run dry
 constexpr uint64_t kProbeLimitNs = 2 * kMs;
 constexpr int kProbes = 5;
+constexpr uint32_t kMaxFailedCalibrations = 3;
 constexpr uint32_t kMaxStreams = 16;
 
 // Short distances first: the drift is unknown until the second calibration.
@@ -116,9 +117,9 @@ void GpuPoller::run() noexcept {
   uint64_t last_work_ns = monotonic_ns();
   while (!shared_.stop.load(std::memory_order_acquire)) {
     const uint64_t now = monotonic_ns();
-    if (now >= next_calibration_ns_) {
+    if (own_stream_ && now >= next_calibration_ns_) {
       calibrate();
-      next_calibration_ns_ = now + calibration_gap_ns(calibrations_);
+      next_calibration_ns_ = reference_ == kNoSlot ? now : now + calibration_gap_ns(calibrations_);
     }
     const uint32_t done = pass();
     if (too_many_errors()) return;
@@ -156,8 +157,10 @@ bool GpuPoller::too_many_errors() noexcept {
   const int code = shared_.last_error.load(std::memory_order_relaxed);
   const blackbox::Control* asked = control();
   const bool told = asked && asked->stop.load(std::memory_order_relaxed) != 0;
-  if (errors < kGpuMaxErrors && code != kCuDeinitialized && !told) return false;
+  const bool alone = !gpu_has_reader();
+  if (errors < kGpuMaxErrors && code != kCuDeinitialized && !told && !alone) return false;
   write_status(true);
+  if (alone) return gpu_stop("the recorder is off", 0), true;
   if (told) return gpu_stop("stopped by the agent", 0), true;
   if (code == kCuDeinitialized) return gpu_stop("the CUDA driver shut down", 0), true;
   name(NameKind::kUnavailable, 0,
@@ -265,7 +268,7 @@ bool GpuPoller::probe(uint32_t index, uint64_t& lo_ns, uint64_t& hi_ns) noexcept
     if (rc != kCuNotReady) return gpu_count_error(rc), false;
     if (hi_ns - lo_ns < kProbeLimitNs) continue;
     // Behind other work in the same hardware queue: wait for it without burning a core, but not for ever.
-    if (hi_ns - lo_ns > 1000 * kMs || shared_.stop.load()) return false;
+    if (hi_ns - lo_ns > 300 * kMs || shared_.stop.load()) return false;
     timespec pause{0, static_cast<long>(kMs) / 5};
     ::nanosleep(&pause, nullptr);
   }
@@ -291,7 +294,11 @@ void GpuPoller::calibrate() noexcept {
     if (!ok || hi - lo > kProbeLimitNs) break;
   }
   int64_t gpu_ns = 0;
-  if (best == kNoSlot) return;
+  if (best == kNoSlot) {
+    // A stream of our own that is never reached is of no use: take what the training's marks tell.
+    if (reference_ == kNoSlot && ++failed_calibrations_ == kMaxFailedCalibrations) own_stream_ = nullptr;
+    return;
+  }
   if (gpu_time(best, gpu_ns) && clock_.calibrate(gpu_ns, best_lo, best_hi)) {
     ++calibrations_;
     shared_.bracket_ns.store(clock_.half_bracket_ns(), std::memory_order_relaxed);

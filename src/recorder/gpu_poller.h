@@ -53,7 +53,7 @@ class GpuPoller {
   uint32_t backlog_count_ = 0;
   uint64_t next_calibration_ns_ = 0;
   uint64_t next_status_ns_ = 0;
-  uint32_t calibrations_ = 0;
+  uint32_t calibrations_ = 0, failed_calibrations_ = 0;
   uint64_t reported_trouble_ = 0;
 };
 

@@ -58,6 +58,7 @@ void gpu_write(uint64_t time_ns, Kind kind, Edge edge, uint64_t a, uint64_t b, u
 using GpuSink = void (*)(const blackbox::Record&);
 void gpu_set_sink_for_test(GpuSink sink) noexcept;
 bool gpu_has_sink() noexcept;
+bool gpu_has_reader() noexcept;  // a black box or a sink
 
 // True when the calling thread's CUDA context is the one whose events we hold.
 bool gpu_context_is_ours() noexcept;

@@ -98,6 +98,7 @@ void gpu_write(uint64_t time_ns, Kind kind, Edge edge, uint64_t a, uint64_t b, u
 
 void gpu_set_sink_for_test(GpuSink sink) noexcept { g_sink.store(sink); }
 bool gpu_has_sink() noexcept { return g_sink.load() != nullptr; }
+bool gpu_has_reader() noexcept { return gpu_has_sink() || active(); }
 
 bool gpu_context_is_ours() noexcept {
   CuContext context = nullptr;

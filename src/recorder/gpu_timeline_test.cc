@@ -196,6 +196,29 @@ TEST_F(GpuTimeline, DriverShutdownEndsThePollerAtOnce) {
   EXPECT_STREQ(gpu_reason(), "the CUDA driver shut down");
 }
 
+TEST_F(GpuTimeline, AThreadOfAnotherDeviceIsNoError) {
+  ASSERT_TRUE(start());
+  for (int code : {kCuInvalidContext, kCuInvalidHandle}) {
+    fake_cuda_fail("cuEventRecord", code, 20);
+    for (int i = 0; i < 20; ++i) EXPECT_FALSE(gpu_mark(Kind::kForward, Edge::kBegin, 1, kStream));
+  }
+  fake_cuda_fail("cuEventRecord", 0, 0);
+  EXPECT_TRUE(eventually([] { return gpu_mark(Kind::kForward, Edge::kBegin, 2, kStream); }));
+  EXPECT_TRUE(gpu_running());
+  EXPECT_EQ(gpu_counts().missing, 40u);
+}
+
+TEST_F(GpuTimeline, GivesUpItsOwnStreamWhenItIsNeverReached) {
+  // All streams share one queue that is far behind: the fake's next streams are busy for an hour.
+  for (uintptr_t s = 0x5000; s < 0x6000; s += 16) fake_cuda_work(reinterpret_cast<void*>(s), 3'600'000 * kMs);
+  ASSERT_TRUE(start());
+  gpu_mark(Kind::kForward, Edge::kBegin, 1, kStream);
+  fake_cuda_work(kStream, 5 * kMs);
+  gpu_mark(Kind::kForward, Edge::kEnd, 1, kStream);
+  ASSERT_TRUE(wait_for(Kind::kGpuMark, 2));
+  EXPECT_NEAR(gpu_ms(records(Kind::kGpuMark)[0], records(Kind::kGpuMark)[1]), 5.0, 0.5);
+}
+
 TEST_F(GpuTimeline, WorksWithoutAStreamOfItsOwn) {
   fake_cuda_fail("cuStreamCreate", 2, -1);
   ASSERT_TRUE(start());

@@ -50,7 +50,7 @@ void Plugin::init(void** context, int* mask, const CommView& view) noexcept {
   const std::lock_guard lock(setup_);
   if (!published_) {
     choice_ = choose_mode(view.api);
-    if (!active() && !gpu_has_sink()) choice_.mode = Mode::kOff, choice_.reason = "the recorder is off";
+    if (!gpu_has_reader()) choice_.mode = Mode::kOff, choice_.reason = "the recorder is off";
     chain_.load(view.api);
   }
   api_ = view.api;
@@ -105,7 +105,7 @@ void Plugin::announce(Comm& comm, const char* label) noexcept {
 }
 
 void Plugin::publish_mode(int api) noexcept {
-  if (published_ || (!active() && !gpu_has_sink())) return;  // the recorder may be opened later
+  if (published_ || !gpu_has_reader()) return;  // the recorder may be opened later
   published_ = true;
   const int version = loaded_nccl_version();
   // 2.8 and older counted in hundreds; nothing that old loads a profiler.

@@ -21,6 +21,10 @@ constexpr uint64_t kRetryNs = 50'000'000;          // CUDA not in use yet: how o
 constexpr uint64_t kMemoryEveryNs = 10'000'000;    // reading the allocator costs about 10 us
 constexpr uint64_t kWaitSampleSteps = 8;           // wait points are marked in every 8th step: FSDP has two per layer
 
+constexpr uint32_t kMaxOptimizerMarks = 16;        // per backward
+constexpr uint64_t kWindowNs = 10'000'000;
+constexpr uint32_t kMaxWindowMarks = 128;
+
 struct GpuHooks {
   PyObject* raw_stream = nullptr;    // torch._C._cuda_getCurrentRawStream
   PyObject* memory_stats = nullptr;  // torch._C._cuda_memoryStats
@@ -29,6 +33,8 @@ struct GpuHooks {
   uint64_t next_try_ns = 0, next_memory_ns = 0, optimizer_ends = 0;
   uint64_t peaks[2] = {}, counters[4] = {};
   uint64_t allocated = 0;
+  uint64_t window_ns = 0;
+  uint32_t window_marks = 0, optimizer_marks = 0;
 };
 constinit GpuHooks g_hooks_gpu;
 
@@ -41,6 +47,7 @@ CuStream current_stream() noexcept {
 
 // False while there is no CUDA context on this thread. The first success makes the events: a few ms, once.
 bool started() noexcept {
+  if (!active()) return false;
   if (gpu_running() && g_hooks_gpu.device) [[likely]]
     return true;
   if (gpu_state() == GpuState::kStopped) {
@@ -55,6 +62,16 @@ bool started() noexcept {
   if (!g_hooks_gpu.device) return PyErr_Clear(), false;
   if (g_hooks_gpu.on_start) call_quietly(g_hooks_gpu.on_start, g_hooks_gpu.device);
   return true;
+}
+
+// An event costs about 3 us. Programs with an optimizer per parameter, or with thousands of phases of their own, would feel
+// them: the first ones are marked, the host's records tell the rest.
+bool affordable(Kind kind, Edge edge, uint64_t now) noexcept {
+  GpuHooks& h = g_hooks_gpu;
+  if (kind == Kind::kForward || (kind == Kind::kBackward && edge == Edge::kBegin)) h.optimizer_marks = 0;
+  if ((kind == Kind::kOptimizer || kind == Kind::kScalerStep) && ++h.optimizer_marks > kMaxOptimizerMarks) return false;
+  if (now - h.window_ns > kWindowNs) h.window_ns = now, h.window_marks = 0;
+  return ++h.window_marks <= kMaxWindowMarks;
 }
 
 // ---- the allocator ----
@@ -106,7 +123,7 @@ void gpu_boundary_slow(Kind kind, Edge edge, uint64_t id, uint64_t host_ns) noex
   const KeepError keep;
   if (!started()) return;
   if (host_ns == 0) host_ns = monotonic_ns();
-  gpu_mark(kind, edge, id, current_stream(), host_ns);
+  if (affordable(kind, edge, host_ns)) gpu_mark(kind, edge, id, current_stream(), host_ns);
   if (kind == Kind::kBackward && edge == Edge::kBegin) memory_tick(pack_kind(kind, edge));
   if (kind == Kind::kOptimizer && edge == Edge::kEnd) {
     ++g_hooks_gpu.optimizer_ends;

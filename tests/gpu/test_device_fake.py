@@ -148,3 +148,9 @@ def test_switches(run):
     assert not outcome.box.of("GpuMark", "Memory")
     assert any("STEPSCOPE_GPU" in text for text in outcome.box.named(8))
     assert run("collectives.py", "5", env={"STEPSCOPE_NCCL": "off"}).said["plugin"] == ""
+
+
+def test_compiled_code_does_not_notice(run):
+    bare, wrapped = run("compiled.py", "bare").check().said, run("compiled.py", "wrapped").check().said
+    assert bare["moves"] == [1, 0]
+    assert wrapped == bare

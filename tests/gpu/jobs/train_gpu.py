@@ -38,12 +38,12 @@ torch.cuda.set_device(device)
 if world > 1:
     dist.init_process_group("nccl", device_id=device)
 mine = rank == a.rank or world == 1
-clock_hz = torch.cuda.get_device_properties(device).__dict__.get("clock_rate", 0) or 1_700_000
+cycles_per_ms = getattr(torch.cuda.get_device_properties(device), "clock_rate", 1_700_000)  # kHz
 
 
 def spin(ms):
     """Work of known length on the current stream."""
-    torch.cuda._sleep(int(ms * clock_hz))
+    torch.cuda._sleep(int(ms * cycles_per_ms))
 
 
 class Slow(torch.autograd.Function):
