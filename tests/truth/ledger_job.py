@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader, Dataset
 
 RANK, WORLD = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
 PLACES = ("none", "input_wait", "h2d", "forward", "backward", "optimizer", "straggler_wait", "host_pause", "compile", "checkpoint",
-          "validation", "logging", "epoch_start", "user_code", "startup", "teardown", "unattributed")
+          "validation", "validation_inner", "logging", "epoch_start", "user_code", "startup", "teardown", "unattributed")
 AT_STEP = 40
 took = 0.0  # seconds that the injection took by our own clock
 
@@ -84,7 +84,7 @@ class Slow(nn.Module):
         if now[0] == AT_STEP:
             spend("forward" if torch.is_grad_enabled() else "")
             if A.inject == "host_pause" and RANK == A.rank:
-                Cycle().me = None
+                Cycle()
         return SlowBackward.apply(x)
 
 
@@ -151,22 +151,29 @@ def compile_at(step, x):
         first = time.monotonic() - begin
         begin = time.monotonic()
         fast(x)
-    if A.inject == "compile" and step == AT_STEP and RANK == A.rank:
+    if step == AT_STEP and RANK == A.rank:
         took = first - (time.monotonic() - begin)
+
+
+def timed(call):
+    begin = time.monotonic()
+    call()
+    return time.monotonic() - begin
 
 
 def validate(model, loader):
     model.eval()
     with torch.no_grad():
         for x in loader:
-            time.sleep(0.0005)
-            model.module(x) if hasattr(model, "module") else model(x)
+            (model.module if A.inject == "validation_inner" else model)(x)
             if now[0] == AT_STEP:
                 spend("validation")
+                spend("validation_inner")
     model.train()
 
 
 def main():
+    global took
     trace, phase = contextlib.nullcontext, lambda _: contextlib.nullcontext()
     if A.trace:
         from stepscope import trace_step as trace
@@ -210,7 +217,7 @@ def main():
             out = model(x)
             loss = F.mse_loss(out, x)
             if i == AT_STEP and A.inject == "host_pause":
-                gc.collect()
+                took = timed(gc.collect)
             loss.backward()
             opt.step()
             if i == AT_STEP:
