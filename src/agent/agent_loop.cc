@@ -18,6 +18,7 @@
 #include "agent/run_folder.h"
 #include "agent/run_report.h"
 #include "agent/run_store.h"
+#include "agent/shm_folder.h"
 #include "agent/step_marks.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -80,7 +81,7 @@ class Agent {
   AgentConfig config_;
   RunFolder folder_;
   Log log_;
-  Fd epoll_;
+  Fd epoll_, shm_lock_;
   RingWatch rings_;
   StepMarks marks_;
   Pipeline pipeline_;
@@ -99,6 +100,7 @@ Agent::Agent(ControlChannel channel, AgentConfig config, std::vector<Frame> firs
       folder_(config_.run_dir),
       log_(config_.run_dir.empty() ? "" : path_join(config_.run_dir, "agent.log")),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+      shm_lock_(config_.shm_dir.empty() ? Fd() : hold_shm_lock(config_.shm_dir)),
       rings_(config_.shm_dir),
       marks_(config_.shm_dir),
       pipeline_(EngineOptions{0, config_.thresholds}),

@@ -13,13 +13,13 @@
 #include <optional>
 
 #include "agent/run_folder.h"
+#include "agent/shm_folder.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/random_hex.h"
 #include "cli/agent_link.h"
 #include "cli/launch_plan.h"
 #include "cli/python_env.h"
-#include "cli/shm_folder.h"
 #include "cli/signal_relay.h"
 
 namespace stepscope {

@@ -62,8 +62,6 @@ std::string find_inject_folder(const std::string& own_binary, const std::string&
 
 std::string python_path(const std::string& inject_folder, const std::string& users_path) {
   std::string result = inject_folder;
-  const std::string root = parent(parent(inject_folder));
-  if (!root.empty() && !root.ends_with("/site-packages") && !root.ends_with("/dist-packages")) result += ":" + root;
   if (!users_path.empty()) result += ":" + users_path;  // an empty part would mean the current folder
   return result;
 }

@@ -13,8 +13,8 @@ std::string find_python(const std::string& own_binary);
 // from. "" = not found.
 std::string find_inject_folder(const std::string& own_binary, const std::string& hint);
 
-// PYTHONPATH for the training: the inject folder first, then the folder that holds the package when it is not a
-// site-packages folder (those are the interpreter's own affair), then what the user had.
+// PYTHONPATH for the training: the inject folder first, then what the user had. (The package itself is found by what
+// lies in the inject folder; its parent may be a site-packages folder, full of things that are not the user's.)
 std::string python_path(const std::string& inject_folder, const std::string& users_path);
 
 // Path of the running binary, "" when unknown.

@@ -1,4 +1,4 @@
-#include "cli/shm_folder.h"
+#include "agent/shm_folder.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

@@ -26,7 +26,7 @@ class ShmFolder {
   Fd lock_;  // held while the launcher lives
 };
 
-// Takes part in the lock of a run's folder (the agent does, for the time without launcher). -1 on failure.
+// Takes part in the lock of a run's folder; the agent does, for the time without launcher. Empty on failure.
 Fd hold_shm_lock(const std::string& folder);
 
 }  // namespace stepscope

@@ -1,0 +1,124 @@
+#include "cli/settings.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <unistd.h>
+
+#include "base/file.h"
+#include "cli/settings_file.h"
+
+namespace stepscope {
+namespace {
+
+Lookup from(std::map<std::string, std::string> values) {
+  return [values](const std::string& name) -> std::optional<std::string> {
+    const auto found = values.find(name);
+    return found == values.end() ? std::nullopt : std::optional(found->second);
+  };
+}
+
+std::string error_of(const std::string& text) {
+  const auto entries = parse_settings(text);
+  return entries ? "" : entries.error().message;
+}
+
+TEST(SettingsFile, ReadsEveryKindOfValue) {
+  const auto entries = parse_settings(
+      "\xef\xbb\xbf# comment\r\n a = \"x \\\"y\\\" \\\\ \\n\\t\" # more\nb-c='C:\\raw'\n[s.t]\nd = 1_000\ne = -2.5e-3\nf=true\ng = +7\n\n");
+  ASSERT_TRUE(entries) << entries.error().message;
+  ASSERT_EQ(entries->size(), 6u);
+  EXPECT_EQ(std::get<std::string>((*entries)[0].value), "x \"y\" \\ \n\t");
+  EXPECT_EQ((*entries)[1].key, "b_c");
+  EXPECT_EQ(std::get<std::string>((*entries)[1].value), "C:\\raw");
+  EXPECT_EQ((*entries)[2].section, "s.t");
+  EXPECT_EQ(std::get<double>((*entries)[2].value), 1000);
+  EXPECT_EQ(std::get<double>((*entries)[3].value), -0.0025);
+  EXPECT_EQ(std::get<bool>((*entries)[4].value), true);
+  EXPECT_EQ(std::get<double>((*entries)[5].value), 7);
+  EXPECT_EQ((*entries)[5].line, 8);
+}
+
+TEST(SettingsFile, RefusesWithALineNumber) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"a", "line 1: = is expected after a"},
+      {"\n\na = ", "line 3: a value is expected after ="},
+      {"a = 'x", "line 1: the closing ' is missing"},
+      {"a = \"x", "line 1: the closing \" is missing"},
+      {"a = \"x\\q\"", "line 1: this escape is not supported in a string"},
+      {"a = \"\"\"x", "line 1: strings over several lines are not supported"},
+      {"a = [1]", "line 1: lists and tables are not supported as values"},
+      {"a = {b=1}", "line 1: lists and tables are not supported as values"},
+      {"a = 1 2", "line 1: nothing may follow the value of a"},
+      {"a = 2020-01-01", "line 1: a value is a \"string\", a number, true or false"},
+      {"a = nan", "line 1: a value is a \"string\", a number, true or false"},
+      {"a = 1__0", "line 1: a value is a \"string\", a number, true or false"},
+      {"a = 1\na = 2", "line 2: a is set twice"},
+      {"a-b = 1\na_b = 2", "line 2: a_b is set twice"},
+      {"[s", "line 1: the closing ] is missing"},
+      {"[[s]]", "line 1: lists of tables are not supported"},
+      {"[s] x", "line 1: nothing may follow a [section]"},
+      {"[]", "line 1: a name is expected"},
+      {"= 1", "line 1: a name is expected"},
+      {"a = 1\x01", "line 1: control characters are not allowed"},
+  };
+  for (const auto& [text, message] : cases) EXPECT_EQ(error_of(text), message) << text;
+  EXPECT_EQ(error_of(std::string(kMaxSettingsBytes + 1, ' ')), "line 1: the file is larger than 64 KiB");
+}
+
+TEST(SettingsFile, AnyTextIsReadOrRefused) {
+  rc::check([](const std::string& text) {
+    const auto entries = parse_settings(text);
+    if (!entries) RC_ASSERT(entries.error().message.starts_with("line "));
+  });
+}
+
+TEST(Settings, FlagOverEnvironmentOverFileOverDefault) {
+  const std::string file = "mode = 'dashboard'\ninterval = 5\nrun_name = \"f\"\n[thresholds]\nwarmup_steps = 7\n";
+  const auto all = resolve_settings(from({{"mode", "cli"}}), from({{"STEPSCOPE_MODE", "summary"}, {"STEPSCOPE_INTERVAL", "3"}}),
+                                    "x.toml", file);
+  ASSERT_TRUE(all) << all.error().message;
+  EXPECT_EQ(all->settings.mode, "cli");
+  EXPECT_EQ(all->settings.interval_s, 3);
+  EXPECT_EQ(all->settings.run_name, "f");
+  EXPECT_EQ(all->settings.logs_dir, "logs");
+  EXPECT_EQ(all->settings.thresholds.at("warmup_steps"), 7);
+}
+
+TEST(Settings, ErrorsNameTheirSource) {
+  const auto none = from({});
+  EXPECT_EQ(resolve_settings(from({{"interval", "0"}}), none, "", "").error().message, "--interval must be seconds from 0.1 to 3600");
+  EXPECT_EQ(resolve_settings(from({{"run_name", "a/b"}}), none, "", "").error().message.substr(0, 18), "--run-name must be");
+  EXPECT_EQ(resolve_settings(none, from({{"STEPSCOPE_DISABLE", "maybe"}}), "", "").error().message, "STEPSCOPE_DISABLE must be 1 or 0");
+  EXPECT_EQ(resolve_settings(none, none, "/x/stepscope.toml", "\nhtml_report = 3").error().message,
+            "/x/stepscope.toml: line 2: html_report must be 1 or 0");
+  const auto warned = resolve_settings(none, none, "t", "colour = 1\n[other]\nmode = 'cli'");
+  ASSERT_TRUE(warned);
+  EXPECT_EQ(warned->warnings.size(), 2u);
+  EXPECT_EQ(warned->settings.mode, "summary");
+}
+
+TEST(Settings, RunNamesAreOnePlainPathComponent) {
+  rc::check([](const std::string& name) {
+    const auto resolved = resolve_settings(from({{"run_name", name}}), from({}), "", "");
+    if (!resolved) return;
+    RC_ASSERT(!name.empty() && name.find('/') == std::string::npos && name[0] != '.' && name[0] != '-');
+  });
+}
+
+TEST(Settings, FileIsFoundInTheNearestParent) {
+  char name[] = "/tmp/stepscope-settings-XXXXXX";
+  const std::string folder = ::mkdtemp(name);
+  ASSERT_TRUE(make_dirs(folder + "/a/b"));
+  EXPECT_EQ(find_settings_file(folder + "/a/b"), is_file("/tmp/stepscope.toml") ? "/tmp/stepscope.toml" : "");
+  ASSERT_TRUE(write_file_atomic(folder + "/stepscope.toml", ""));
+  EXPECT_EQ(find_settings_file(folder + "/a/b"), folder + "/stepscope.toml");
+  ASSERT_TRUE(write_file_atomic(folder + "/a/b/stepscope.toml", ""));
+  EXPECT_EQ(find_settings_file(folder + "/a/b"), folder + "/a/b/stepscope.toml");
+  remove_flat_dir(folder + "/a/b");
+  remove_flat_dir(folder + "/a");
+  remove_flat_dir(folder);
+}
+
+}  // namespace
+}  // namespace stepscope
