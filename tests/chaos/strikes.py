@@ -15,6 +15,7 @@ KINDS = ("kill_rank", "stop_rank", "kill_agent", "stop_agent", "kill_launcher", 
          "disk_full", "shm_full")
 WEIGHTS = (5, 3, 3, 2, 2, 2, 3, 1, 2, 2)
 MAX_STOP_S = 5.0
+SMALL_BYTES = 16 << 20  # of the file systems that disk_full and shm_full fill
 
 
 @dataclass
@@ -80,21 +81,32 @@ def truncate(ring: Path, rng: random.Random) -> str:
     return f"to {size} bytes"
 
 
+def is_small(folder: Path) -> bool:
+    """On the small file system that was made for the job? Never fill another one."""
+    try:
+        stat = os.statvfs(folder)
+    except OSError:
+        return False
+    return stat.f_blocks * stat.f_frsize <= SMALL_BYTES
+
+
 def fill(folder: Path) -> str:
     """Takes all the space of a small file system."""
+    end = time.monotonic() + 10
+    while not is_small(folder):
+        if time.monotonic() > end:
+            raise OSError(errno.EINVAL, f"{folder} is not the small file system of this job")
+        time.sleep(0.002)
+    free = os.statvfs(folder).f_blocks * os.statvfs(folder).f_frsize
     written = 0
     with open(folder / "filler", "wb", buffering=0) as f:
-        try:
-            while written < 1 << 31:
-                written += f.write(b"\1" * 65536)
-        except OSError as e:
-            if e.errno != errno.ENOSPC:
-                raise
-        try:
-            while True:
-                written += f.write(b"\1")
-        except OSError:
-            pass
+        for chunk in (65536, 4096, 1):
+            try:
+                while written <= free:
+                    written += f.write(b"\1" * chunk)
+            except OSError as e:
+                if e.errno != errno.ENOSPC:
+                    raise
     return f"{written} bytes"
 
 
