@@ -102,6 +102,12 @@ TEST(StepRule, CriticFiveToOneWithGradientPenalty) {
   EXPECT_EQ(l.finish().size(), static_cast<size_t>(expected));
 }
 
+TEST(StepRule, FunctionalGradientsWithAnOptimizer) {
+  Loop l;
+  for (int i = 0; i < 16; ++i) l.fetch().backward(false).optimizer();
+  EXPECT_EQ(l.finish().size(), 16u);
+}
+
 TEST(StepRule, LbfgsClosuresRunInsideTheOptimizer) {
   Loop l;
   for (int i = 0; i < 8; ++i) {

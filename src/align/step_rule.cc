@@ -28,10 +28,11 @@ StepRule::Verdict StepRule::optimizer_end(uint64_t) {
 }
 
 StepRule::Verdict StepRule::backward_end(bool accumulates) {
-  if (!accumulates) return Verdict::kNone;
+  // Gradients by autograd.grad or torch.func.grad lead to an optimizer step as well; only where no optimizer exists do
+  // they say nothing about steps (a gradient penalty lies inside one).
   ++backwards_;
-  if (any_optimizer_ || explicit_) return Verdict::kNone;
-  if (backwards_ >= kFallbackBackwards) inferred_ = true;
+  if (any_optimizer_ || explicit_ || !accumulates) return Verdict::kNone;
+  if (++accumulating_ >= kFallbackBackwards) inferred_ = true;
   return inferred_ ? Verdict::kCloseHere : Verdict::kUndecided;
 }
 

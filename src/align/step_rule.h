@@ -48,7 +48,7 @@ class StepRule {
   void boundary();
 
   std::map<uint64_t, uint64_t> stepped_;  // optimizer -> backwards seen at its newest begin in this step
-  uint64_t backwards_ = 0, closed_signature_ = 0;
+  uint64_t backwards_ = 0, accumulating_ = 0, closed_signature_ = 0;
   bool any_optimizer_ = false, explicit_ = false, inferred_ = false, candidate_ = false;
 };
 
