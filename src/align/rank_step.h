@@ -12,7 +12,6 @@ namespace stepscope {
 
 // Why a step is not like the others. Baselines leave tagged steps out.
 enum StepTag : uint32_t {
-  kTagWarmup = 1 << 0,      // among the first steps (rules.h names how many)
   kTagCompile = 1 << 1,
   kTagCheckpoint = 1 << 2,
   kTagValidation = 1 << 3,

@@ -5,9 +5,9 @@
 #include <cstring>
 #include <deque>
 #include <optional>
-#include <tuple>
 #include <utility>
 
+#include "align/device_ops.h"
 #include "align/gpu_lane.h"
 #include "align/span_stack.h"
 #include "align/step_accumulator.h"
@@ -19,7 +19,7 @@ namespace stepscope {
 namespace {
 
 constexpr int64_t kTagFloorNs = 1'000'000;        // a millisecond of compile, save or validation tags a step
-constexpr size_t kMaxPendingOps = 8192, kMaxOoms = 16;
+constexpr size_t kMaxOoms = 16;
 constexpr size_t kMaxUndecided = 4 * StepRule::kFallbackBackwards;
 
 enum class LoaderRole : uint8_t { kUnknown, kTraining, kEvaluation };
@@ -51,8 +51,7 @@ struct StepBuilder::Impl {
   std::deque<RankStep> awaiting;     // complete on the host, waiting for their device events
   std::vector<RankStep> completed;
   GpuLane gpu;
-  std::deque<DeviceOp> device_ops;   // resolved, not yet given to a step
-  std::map<std::tuple<uint64_t, uint64_t, uint8_t>, uint64_t> op_bytes;  // communicator, sequence, op
+  DeviceOps device_ops;
   bool group_hooks = false;          // process-group hooks report collectives: NCCL's own reports are only timed
 
   bool started = false, finished = false;
@@ -167,10 +166,7 @@ struct StepBuilder::Impl {
         step.gpu = gpu.take(step.begin_ns, step.end_ns);
         if (step.gpu && step.gpu->captured) step.tags |= kTagCaptured;
         const int64_t until = step.gpu ? step.gpu->begin_ns + step.gpu->wall_ns : step.end_ns;
-        while (!device_ops.empty() && device_ops.front().end_ns <= until) {
-          step.device_ops.push_back(device_ops.front());
-          device_ops.pop_front();
-        }
+        device_ops.take_until(until, step.device_ops);
       }
       completed.push_back(std::move(step));
       awaiting.pop_front();
@@ -439,9 +435,12 @@ struct StepBuilder::Impl {
         return;
       case Kind::kCollective:
         group_hooks = true;
-        return on_collective(e, t);
-      case Kind::kNcclOp: return on_nccl_op(e, t);
-      case Kind::kNcclTime: return on_nccl_time(e);
+        return on_collective(e, t, e.flags & kCollectiveP2p);
+      case Kind::kNcclOp:
+        device_ops.announced(e);
+        if (!group_hooks && !(e.flags & kNcclP2p)) on_collective(e, t, false);
+        return;
+      case Kind::kNcclTime: return device_ops.timed(e);
       case Kind::kGpuMark:
         return gpu.mark(static_cast<int64_t>(e.time_ns), static_cast<uint16_t>(e.a), e.b, static_cast<int64_t>(e.d), static_cast<int64_t>(e.c), e.flags);
       case Kind::kMemory:
@@ -503,57 +502,25 @@ struct StepBuilder::Impl {
     }
   }
 
-  void on_collective(const Event& e, int64_t t) {
+  // A collective was issued, as told by a process-group hook or by NCCL itself: both have the same payload.
+  void on_collective(const Event& e, int64_t t, bool p2p) {
     CollectiveIssue issue;
     issue.group = e.a;
     issue.sequence = e.b;
     issue.bytes = e.c;
     issue.op = static_cast<uint8_t>(e.d & 0xff);
     issue.peer = static_cast<uint16_t>(e.d >> 16);
-    issue.p2p = e.flags & kCollectiveP2p;
+    issue.p2p = p2p;
     issue.time_ns = t;
     if (OpenSpan* backward = stack.innermost(Kind::kBackward)) {
       issue.since_backward_ns = t - backward->begin_ns;
-      if (!issue.p2p) {
+      if (!p2p) {
         ++backward->collectives;
         backward->last_group = issue.group;
         backward->last_sequence = issue.sequence;
       }
     }
     if (started) open.add_collective(issue);
-  }
-
-  void on_nccl_op(const Event& e, int64_t t) {
-    const auto op = static_cast<uint8_t>(e.d & 0xff);
-    op_bytes[{e.a, e.b, op}] = e.c;
-    if (op_bytes.size() > kMaxPendingOps) op_bytes.erase(op_bytes.begin());
-    if (group_hooks || (e.flags & kNcclP2p)) return;
-    CollectiveIssue issue;
-    issue.group = e.a, issue.sequence = e.b, issue.bytes = e.c, issue.op = op, issue.time_ns = t;
-    if (OpenSpan* backward = stack.innermost(Kind::kBackward)) {
-      issue.since_backward_ns = t - backward->begin_ns;
-      ++backward->collectives;
-      backward->last_group = e.a;
-      backward->last_sequence = e.b;
-    }
-    if (started) open.add_collective(issue);
-  }
-
-  void on_nccl_time(const Event& e) {
-    DeviceOp op;
-    op.group = e.a;
-    op.sequence = e.b & 0xff'ffff'ffffull;
-    op.peer = static_cast<uint16_t>(e.b >> 40);
-    op.op = static_cast<uint8_t>(e.b >> 56);
-    if (e.c == 0) return;  // only the end is known: no duration
-    op.begin_ns = static_cast<int64_t>(e.c);
-    op.end_ns = static_cast<int64_t>(e.d);
-    if (const auto found = op_bytes.find({op.group, op.sequence, op.op}); found != op_bytes.end()) {
-      op.bytes = found->second;
-      op_bytes.erase(found);
-    }
-    device_ops.push_back(op);
-    if (device_ops.size() > kMaxPendingOps) device_ops.pop_front();
   }
 
   void push(const Event& e) {

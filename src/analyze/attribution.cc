@@ -87,7 +87,7 @@ class Blame {
 
 }  // namespace
 
-void attribute(StepRow& row, const Groups&) {
+void attribute(StepRow& row) {
   std::vector<Meeting> meetings = meetings_of(row);
   Blame blame(row, meetings);
   for (size_t m = 0; m < meetings.size(); ++m) {

@@ -25,6 +25,6 @@ using Groups = std::map<uint64_t, GroupInfo>;
 // Attributes one row in place: cells' ms[comm_transfer], ms[straggler_wait], wait_ms, caused_ms, stalls[].transfer_ms,
 // row.caused. Stalls are matched across ranks by (group, sequence); where a collective was seen by one rank only, its
 // stall stays transfer (nobody to compare with). Rows of one rank: all stall is transfer.
-void attribute(StepRow& row, const Groups& groups);
+void attribute(StepRow& row);
 
 }  // namespace stepscope

@@ -17,22 +17,6 @@ float comparable_ms(const Cell& cell) {
   return sum;
 }
 
-// Median over the other ranks present in the row, per category; false when there is none.
-bool others_of(const StepRow& row, int rank, LedgerMs& median_ms, double& total_ms) {
-  std::vector<const Cell*> others;
-  for (size_t r = 0; r < row.cells.size(); ++r)
-    if (static_cast<int>(r) != rank && row.cells[r].present) others.push_back(&row.cells[r]);
-  if (others.empty()) return false;
-  std::vector<double> values(others.size());
-  for (size_t c = 0; c < kCategoryCount; ++c) {
-    for (size_t i = 0; i < others.size(); ++i) values[i] = others[i]->ms[c];
-    median_ms[c] = static_cast<float>(median(values));
-  }
-  for (size_t i = 0; i < others.size(); ++i) values[i] = comparable_ms(*others[i]);
-  total_ms = median(values);
-  return true;
-}
-
 double median_wait_for(const Rows& block, int rank) {
   const size_t n = static_cast<size_t>(block.ranks());
   std::vector<double> wait(n, 0);
@@ -54,15 +38,15 @@ RankExcess excess_of(const Rows& block, int rank) {
   for (const StepRow* row : block.rows) {
     if (static_cast<size_t>(rank) >= row->cells.size() || !row->cells[rank].present) continue;
     const Cell& cell = row->cells[rank];
-    LedgerMs other_ms{};
-    double other_total = 0;
-    if (!others_of(*row, rank, other_ms, other_total)) continue;
+    const double other_total = others_median(*row, rank, comparable_ms);
+    if (std::isnan(other_total)) continue;
     total.push_back(comparable_ms(cell) - other_total);
     for (size_t c = 0; c < kCategoryCount; ++c) {
       if (!is_comparable(static_cast<Category>(c))) continue;
-      by_category[c].push_back(cell.ms[c] - other_ms[c]);
+      const double other_ms = others_median(*row, rank, [c](const Cell& other) { return other.ms[c]; });
+      by_category[c].push_back(cell.ms[c] - other_ms);
       own[c].push_back(cell.ms[c]);
-      others[c].push_back(other_ms[c]);
+      others[c].push_back(other_ms);
     }
   }
   if (total.empty()) return out;

@@ -43,15 +43,14 @@ struct Engine::Impl {
   }
 
   void on_close(StepRow& row) {
-    attribute(row, groups);
+    attribute(row);
     sums.add(row);
     if (row_sink) row_sink(row);
   }
 
-  Judged judged(const Rows& scope, bool live) const {
+  Judged judged(const Rows& scope) const {
     Judged j;
     j.limits = &limits;
-    j.live = live;
     j.over = over;
     j.ranks = table.ranks();
     j.with_warmup = without(scope, kTagProvisional);
@@ -89,8 +88,8 @@ struct Engine::Impl {
     if (closed == 0 || closed < judged_steps + stride()) return;
     judged_steps = closed;
     const auto newest = static_cast<size_t>(limits.straggler_live_steps + limits.warmup_steps);
-    std::vector<Finding> said = ask(judged(newest_rows(table, newest), true));
-    for (Finding& f : ask(judged(newest_rows(table, kLiveRows), true))) {
+    std::vector<Finding> said = ask(judged(newest_rows(table, newest)));
+    for (Finding& f : ask(judged(newest_rows(table, kLiveRows)))) {
       const bool twice = std::any_of(said.begin(), said.end(), [&](const Finding& s) { return s.kind == f.kind && s.ranks == f.ranks; });
       if (!twice) said.push_back(std::move(f));
     }
@@ -164,7 +163,7 @@ void Engine::finish() {
   m.over = true;
   m.table.close_ready(true);
   m.forget_interrupted();
-  m.findings = Impl::ask(m.judged(all_rows(m.table), false));
+  m.findings = Impl::ask(m.judged(all_rows(m.table)));
   m.book.date(m.findings, static_cast<int64_t>(m.table.closed()) - 1);
 }
 
@@ -182,7 +181,7 @@ Snapshot Engine::snapshot() const {
   s.steps = m.table.closed();
   s.observer.coverage = m.table.cells_expected() ? static_cast<double>(m.table.cells_seen()) / static_cast<double>(m.table.cells_expected()) : 0;
   s.observer.notes = m.notes;
-  const Judged whole = m.judged(all_rows(m.table), false);
+  const Judged whole = m.judged(all_rows(m.table));
   fill_tables(s, whole, m.sums, m.sections);
   return s;
 }

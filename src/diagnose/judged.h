@@ -1,6 +1,5 @@
-// What the rules see: one selection of rows with what is known around it. Rules are pure functions of it.
-//
-// `live`: the selection is the newest steps while the run goes on; otherwise it is the whole run.
+// What the rules see: one selection of rows (the newest steps while the run goes on, else the whole run) with what is
+// known around it. Rules are pure functions of it.
 #pragma once
 
 #include <map>
@@ -18,7 +17,6 @@ namespace stepscope {
 
 struct Judged {
   const Thresholds* limits = nullptr;
-  bool live = false;
   bool over = false;            // the run has ended
   int ranks = 0;
   Rows rows;                    // in scope, warm-up left out where enough others exist

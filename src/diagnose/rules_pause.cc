@@ -26,11 +26,10 @@ struct Outliers {
   bool usage = false;
 };
 
-double others_median(const StepRow& row, int rank, size_t category) {
-  std::vector<double> v;
-  for (size_t r = 0; r < row.cells.size(); ++r)
-    if (static_cast<int>(r) != rank && row.cells[r].present) v.push_back(row.cells[r].ms[category]);
-  return v.empty() ? 0 : median(v);
+// What the rank spent in a category beyond the others; 0 where it was alone.
+double beyond_others_ms(const StepRow& row, int rank, size_t category) {
+  const double others = others_median(row, rank, [category](const Cell& cell) { return cell.ms[category]; });
+  return row.cells[rank].ms[category] - (std::isnan(others) ? 0 : others);
 }
 
 Outliers outliers_of(const Judged& j, int rank) {
@@ -41,7 +40,7 @@ Outliers outliers_of(const Judged& j, int rank) {
     const StepRow& row = *j.rows.rows[i];
     if (static_cast<size_t>(rank) >= row.cells.size() || !row.cells[rank].present) continue;
     for (size_t c = 0; c < kCategoryCount; ++c)
-      if (is_comparable(static_cast<Category>(c))) d[i] += row.cells[rank].ms[c] - others_median(row, rank, c);
+      if (is_comparable(static_cast<Category>(c))) d[i] += beyond_others_ms(row, rank, c);
   }
   if (d.size() < 8) return out;
   const double usual = median(d), sigma = mad_sigma(d);
@@ -57,7 +56,7 @@ Outliers outliers_of(const Judged& j, int rank) {
     out.extra_ms.push_back(extra);
     out.cost_ms += extra * j.rows.weights[i];
     for (size_t c = 0; c < kCategoryCount; ++c)
-      if (is_comparable(static_cast<Category>(c))) out.by_category[c] += static_cast<float>(cell.ms[c] - others_median(row, rank, c));
+      if (is_comparable(static_cast<Category>(c))) out.by_category[c] += static_cast<float>(beyond_others_ms(row, rank, c));
     out.gc_ms += cell.gc_ms;
     if (cell.cpu_ms >= 0) {
       out.usage = true;

@@ -188,7 +188,7 @@ int first_late_bucket(const LateBlock& block, int rank, double excess_ms) {
       if (static_cast<size_t>(rank) >= row->cells.size()) continue;
       const Cell& own = row->cells[rank];
       if (own.bucket_ms.size() <= k) continue;
-      std::vector<double> others;
+      std::vector<double> others;  // a rank may have issued fewer buckets
       for (size_t r = 0; r < row->cells.size(); ++r)
         if (static_cast<int>(r) != rank && row->cells[r].bucket_ms.size() > k) others.push_back(row->cells[r].bucket_ms[k]);
       if (!others.empty()) d.push_back(own.bucket_ms[k] - median(others));
@@ -230,14 +230,11 @@ Finding finding_of(const Judged& j, int rank, const std::vector<LateBlock>& bloc
   f.confidence = std::clamp(agree * (1 - 1 / std::max(e.z, 1.5)), 0.0, 0.99);
 
   const size_t top = index(n.phase);
-  const double threshold = e.excess_ms / 2;
+  const auto figure = [&](const Cell& cell) { return n.named ? cell.ms[top] : cell.own_ms(); };
+  const double threshold = 0.5 * (n.named ? e.category_ms[top] : e.excess_ms);
   f.first_step = j.onset([&](const StepRow& row) {
     if (static_cast<size_t>(rank) >= row.cells.size() || !row.cells[rank].present) return false;
-    std::vector<double> others;
-    for (size_t r = 0; r < row.cells.size(); ++r)
-      if (static_cast<int>(r) != rank && row.cells[r].present) others.push_back(n.named ? row.cells[r].ms[top] : row.cells[r].own_ms());
-    if (others.empty()) return false;
-    return (n.named ? row.cells[rank].ms[top] : row.cells[rank].own_ms()) - median(others) > threshold * (n.named ? e.category_ms[top] / e.excess_ms : 1);
+    return figure(row.cells[rank]) - others_median(row, rank, figure) > threshold;  // alone: NaN, no excess
   });
   f.last_step = blocks.back().rows.rows.back()->step;
 
