@@ -97,7 +97,7 @@ struct alignas(64) Header {
   uint64_t pid_start_ticks;     // field 22 of /proc/<pid>/stat: pid reuse is told by it
   char hostname[64];
   // -- from here on a new version may change --
-  uint64_t process_start_ns;    // CLOCK_MONOTONIC when the interpreter started (sitecustomize), else when opened
+  uint64_t process_start_ns;    // CLOCK_MONOTONIC when the process started, to a clock tick; else when opened
   uint64_t anchor_monotonic_ns; // the same instant on both clocks, taken at open
   uint64_t anchor_realtime_ns;
   std::atomic<uint64_t> evidence;

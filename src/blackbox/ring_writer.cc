@@ -72,6 +72,17 @@ uint64_t own_start_ticks() {
   return at ? strtoull(at + 1, nullptr, 10) : 0;
 }
 
+// When the kernel started this process, on CLOCK_MONOTONIC, to one clock tick; `otherwise` where it does not tell.
+uint64_t start_ns_of(uint64_t ticks, uint64_t otherwise) {
+  const long hz = ::sysconf(_SC_CLK_TCK);
+  if (ticks == 0 || hz <= 0) return otherwise;
+  // Ticks count from boot, time suspended included; CLOCK_MONOTONIC leaves that out.
+  const uint64_t now_ns = monotonic_ns();
+  const uint64_t suspended_ns = clock_ns(CLOCK_BOOTTIME) - now_ns;  // read second: never negative
+  const uint64_t start_ns = ticks * (1'000'000'000ull / static_cast<uint64_t>(hz));
+  return start_ns > suspended_ns ? std::min(start_ns - suspended_ns, otherwise) : otherwise;
+}
+
 void fill_header(Header& h, uint64_t capacity, uint32_t names_bytes) {
   std::memcpy(h.magic, kMagic, sizeof kMagic);
   h.version = kVersion;
@@ -87,7 +98,7 @@ void fill_header(Header& h, uint64_t capacity, uint32_t names_bytes) {
   h.hostname[sizeof h.hostname - 1] = 0;
   h.anchor_monotonic_ns = monotonic_ns();
   h.anchor_realtime_ns = realtime_ns();
-  h.process_start_ns = h.anchor_monotonic_ns;
+  h.process_start_ns = start_ns_of(h.pid_start_ticks, h.anchor_monotonic_ns);
 }
 
 bool rename_new(const std::string& from, const std::string& to) {

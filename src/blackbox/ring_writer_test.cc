@@ -52,6 +52,21 @@ TEST(RingWriter, HeaderTellsWhoWritesAndLinksTheClocks) {
   EXPECT_EQ(std::to_string(h.pid_start_ticks), word);
 }
 
+TEST(RingWriter, TheHeaderIsCompleteWhenTheFileAppears) {
+  // A reader may open the file the moment it has its name: when the process started must be known then.
+  ScratchFolder folder;
+  const uint64_t before_ns = monotonic_ns();
+  EXPECT_EQ(testing::in_child([&] {
+              ::usleep(60'000);
+              const auto writer = RingWriter::create(folder.file("a.ring"));
+              if (!writer) return 1;
+              const Header& h = (*writer)->header();
+              if (h.process_start_ns < before_ns - 20'000'000) return 2;
+              return h.process_start_ns + 40'000'000 < h.anchor_monotonic_ns ? 0 : 3;
+            }),
+            0);
+}
+
 TEST(RingWriter, NeverReplacesAFile) {
   ScratchFolder folder;
   std::ofstream(folder.file("a.ring")) << "mine";

@@ -36,14 +36,13 @@ PyObject* py_name(PyObject*, PyObject* const* args, Py_ssize_t n) {
                               std::string_view(text, static_cast<size_t>(size))));
 }
 
-// open(shm_dir=None, process_start_ns=0, capacity=0): also records the evidence that came before.
+// open(shm_dir=None, capacity=0): also records the evidence that came before.
 PyObject* py_open(PyObject*, PyObject* const* args, Py_ssize_t n) {
   if (g_hooks.role != Role::kUndecided) Py_RETURN_FALSE;
   OpenOptions options;
   const std::string folder = n > 0 ? utf8(args[0]) : "";
   if (!folder.empty()) options.shm_dir = folder.c_str();
-  options.process_start_ns = arg(args, n, 1);
-  if (const uint64_t capacity = arg(args, n, 2)) options.capacity = capacity;
+  if (const uint64_t capacity = arg(args, n, 1)) options.capacity = capacity;
   g_hooks.open_tried = true;
   const bool on = open(options);
   if (on && g_hooks.evidence) {
@@ -114,7 +113,7 @@ PyMethodDef g_functions[] = {
     {"mark", as_method(py_mark), METH_FASTCALL, "mark(kind, edge, a=0, b=0, c=0, d=0, flags=0): one record, now."},
     {"mark_at", as_method(py_mark_at), METH_FASTCALL, "mark_at(time_ns, kind, edge, a=0, b=0, c=0, d=0, flags=0)"},
     {"name", as_method(py_name), METH_FASTCALL, "name(kind, id, text) -> bool: text for an id."},
-    {"open", as_method(py_open), METH_FASTCALL, "open(shm_dir=None, process_start_ns=0, capacity=0) -> bool"},
+    {"open", as_method(py_open), METH_FASTCALL, "open(shm_dir=None, capacity=0) -> bool"},
     {"allow_open", as_method(py_allow_open), METH_NOARGS, "Hooks may open the black box when they see a training."},
     {"close", as_method(py_close), METH_NOARGS, "Marks an orderly end and turns marks off."},
     {"discard", as_method(py_discard), METH_NOARGS, "As close(); without evidence the file goes as well."},

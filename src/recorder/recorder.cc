@@ -147,7 +147,6 @@ bool open_ring(const OpenOptions& options) {
   if (!created) return refuse(created.error().message);
   RingWriter* ring = keep(std::move(*created));
   Header& h = ring->header();
-  if (options.process_start_ns) h.process_start_ns = options.process_start_ns;
   read_nonce(h.run_nonce);
   store_known(h.attempt, first_known(options.attempt, "TORCHELASTIC_RESTART_COUNT"));
   store_known(h.local_rank, first_known(options.local_rank, "LOCAL_RANK"));

@@ -22,7 +22,6 @@ inline constexpr int32_t kUnknown = -1;
 // WORLD_SIZE, LOCAL_WORLD_SIZE, GROUP_RANK, TORCHELASTIC_RESTART_COUNT.
 struct OpenOptions {
   const char* shm_dir = nullptr;
-  uint64_t process_start_ns = 0;  // CLOCK_MONOTONIC when the interpreter started; 0 = now
   int32_t rank = kUnknown, local_rank = kUnknown, world_size = kUnknown, node_rank = kUnknown, attempt = kUnknown;
   uint64_t capacity = blackbox::kDefaultCapacity;  // slots, power of two
 };

@@ -71,11 +71,9 @@ def _start():
 
     if os.environ.get("STEPSCOPE_DISABLE", "") not in ("", "0"):
         return
-    if getattr(sys, "_stepscope_start_ns", 0):  # loaded before in this process, perhaps under another name
+    if getattr(sys, "_stepscope_injected", False):  # loaded before in this process, perhaps under another name
         return
-    import time
-
-    sys._stepscope_start_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    sys._stepscope_injected = True
     sys.meta_path.append(_PackageFinder())
     if "torch" in sys.modules:
         _install(sys.modules["torch"])

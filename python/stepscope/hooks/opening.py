@@ -41,7 +41,7 @@ def open_now() -> bool:
         return True
     if not native.may_be_rank() or not os.environ.get("STEPSCOPE_SHM"):
         return False
-    if not native.open(None, getattr(sys, "_stepscope_start_ns", 0)):
+    if not native.open():
         return False
     opened()
     return True
