@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import shutil
@@ -14,17 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import ring
+from package import package_folder
 
 JOBS = Path(__file__).resolve().parent / "jobs"
-
-
-def package_folder() -> Path:
-    named = os.environ.get("STEPSCOPE_TEST_PACKAGE")
-    if named:
-        return Path(named)
-    spec = importlib.util.find_spec("stepscope")
-    assert spec and spec.origin, "stepscope is not built: run make build"
-    return Path(spec.origin).parent
 
 
 @dataclass

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import ring
-from conftest import PACKAGE, environment
+from hook_jobs import PACKAGE, environment
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from conftest import JOBS, PACKAGE
+from hook_jobs import JOBS, PACKAGE
 
 
 def evident(done):

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from conftest import children, command_of, findings, name_of, wait_for
+from launches import children, command_of, findings, name_of, wait_for
 
 RANKS = """
 # a launcher of two ranks, as torchrun does it: the first that falls takes the other with it

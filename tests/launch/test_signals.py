@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from conftest import findings, wait_for
+from launches import findings, wait_for
 
 COUNTING = """
 import signal

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from conftest import binary
+from launches import binary
 
 
 @pytest.mark.parametrize("body, code", [
