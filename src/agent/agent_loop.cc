@@ -229,7 +229,7 @@ void Agent::forget_non_ranks() {
 void Agent::put_away_closed_rings() {
   const std::vector<std::string> rings = pipeline_.take_closed_rings();
   if (rings.empty()) return;
-  if (pipeline_.first_unclean_death(true)) folder_.keep_rings(rings, kMaxKeptBytes / 4);
+  if (config_.keep_rings || pipeline_.first_unclean_death(true)) folder_.keep_rings(rings, kMaxKeptBytes / 4);
   for (const std::string& ring : rings) ::unlink(ring.c_str());
 }
 
@@ -296,7 +296,7 @@ void Agent::finish() {
 
 void Agent::keep_black_boxes(const Snapshot& snapshot) {
   const bool lost = pipeline_.first_unclean_death(true) != nullptr;
-  if (!lost && snapshot.run.status != "hung") return;
+  if (!lost && snapshot.run.status != "hung" && !config_.keep_rings) return;
   std::vector<std::string> dead, others;
   for (const Pipeline::TailId id : pipeline_.tails()) {
     if (!pipeline_.counts_as_rank(id)) continue;

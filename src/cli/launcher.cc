@@ -78,6 +78,7 @@ RunPlaces make_places(const LaunchRequest& request) {
   config.launcher_pid = ::getpid();
   config.interval_s = settings.interval_s;
   config.html_report = settings.html_report;
+  config.keep_rings = settings.keep_rings;
   config.thresholds = settings.thresholds;
   config.nonce = random_hex(16);
   const std::string name = settings.run_name.empty() ? made_up_run_name() : settings.run_name;

@@ -27,6 +27,7 @@ struct RunOptions {
     value("--run-name,--run_name", "run_name", "folder of this run below the logs folder");
     value("--logs-dir,--logs_dir", "logs_dir", "where run folders go (default: logs)");
     value("--interval", "interval", "seconds between samples of host and devices (default: 1)");
+    app.add_flag("--keep-rings,--keep_rings", switches["keep_rings"], "leave the ranks' black boxes in the run folder");
     app.add_flag("--html-report,--html_report", switches["html_report"], "also write final_summary.html");
     app.add_flag("--disable", switches["disable"], "run the command bare, nothing is observed");
     auto launch = [&](const char* flag, const char* name, const char* help) { app.add_option(flag, torchrun[name], help); };

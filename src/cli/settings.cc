@@ -51,6 +51,7 @@ Status set_bool(bool& target, const std::string& text) {
   return {};
 }
 Status set_html_report(Settings& s, const std::string& text) { return set_bool(s.html_report, text); }
+Status set_keep_rings(Settings& s, const std::string& text) { return set_bool(s.keep_rings, text); }
 Status set_disable(Settings& s, const std::string& text) { return set_bool(s.disable, text); }
 
 struct Row {
@@ -64,6 +65,7 @@ constexpr Row kRows[] = {
     {"logs_dir", "STEPSCOPE_LOGS_DIR", set_logs_dir},
     {"interval", "STEPSCOPE_INTERVAL", set_interval},
     {"html_report", "STEPSCOPE_HTML_REPORT", set_html_report},
+    {"keep_rings", "STEPSCOPE_KEEP_RINGS", set_keep_rings},
     {"disable", "STEPSCOPE_DISABLE", set_disable},
 };
 

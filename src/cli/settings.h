@@ -18,6 +18,7 @@ struct Settings {
   std::string logs_dir = "logs";
   double interval_s = 1.0;             // cadence of samplers and views
   bool html_report = false;
+  bool keep_rings = false;             // leave every black box in the run folder, for `stepscope report`
   bool disable = false;                // run the command bare
   std::map<std::string, double> thresholds;  // [thresholds] of stepscope.toml, by the names of the rule spec
 };

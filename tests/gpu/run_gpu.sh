@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Everything that needs real GPUs, from a checkout and a built wheel, on a machine that has torch. No network, no build.
 #
-#   tests/gpu/run_gpu.sh dist/stepscope-*.whl [single|ddp|fsdp|overhead|all]     default: all that the GPUs allow
+#   tests/gpu/run_gpu.sh dist/stepscope-*.whl [run|single|ddp|fsdp|overhead|all]     default: all that the GPUs allow
 #
 # Each part prints one JSON line per check; the last line says how many parts failed. PYTHON names the interpreter.
 set -u
@@ -17,17 +17,19 @@ fi
 FOLDER=$(mktemp -d)
 trap 'rm -rf "$FOLDER"' EXIT
 "$PYTHON" -m zipfile -e "$WHEEL" "$FOLDER" || exit 2
-export STEPSCOPE_TEST_PACKAGE="$FOLDER/stepscope" PYTHONPATH="$FOLDER${PYTHONPATH:+:$PYTHONPATH}"
+chmod +x "$FOLDER"/stepscope-*.data/scripts/stepscope
+export STEPSCOPE_PYTHON_DIR="$FOLDER" STEPSCOPE_BINARY="$(echo "$FOLDER"/stepscope-*.data/scripts/stepscope)" STEPSCOPE_TEST_PACKAGE="$FOLDER/stepscope" PYTHONPATH="$FOLDER${PYTHONPATH:+:$PYTHONPATH}"
 "$PYTHON" -c 'import stepscope._native as n; print("native:", n.__file__)' || exit 2
 PARTS=("$@")
 if [ ${#PARTS[@]} -eq 0 ] || [ "${PARTS[0]}" = all ]; then
-  PARTS=(single overhead)
-  [ "$GPUS" -ge 2 ] && PARTS=(ddp single fsdp overhead2 one_queue overhead)
+  PARTS=(run single overhead)
+  [ "$GPUS" -ge 2 ] && PARTS=(run ddp single fsdp overhead2 one_queue overhead)
 fi
 FAILED=0
 for part in "${PARTS[@]}"; do
   echo "== $part"
   case $part in
+    run) "$PYTHON" tests/gpu/real_run.py --gpus "$GPUS" ${KEEP:+--keep "$KEEP"} ;;
     single) "$PYTHON" tests/gpu/real_single.py ;;
     ddp) "$PYTHON" tests/gpu/real_ddp.py --gpus 2 ;;
     ddp4) "$PYTHON" tests/gpu/real_ddp.py --gpus 4 --faults none,backward,host ;;

@@ -4,8 +4,9 @@
     torchrun --nproc-per-node 2 train_gpu.py --fault backward --rank 1 --ms 12
 
 Faults (from --onset on): none; input, host (sleeps before and inside the step), forward, backward, optimizer (work on the device),
-item (loss.item() every step), creep (a tensor more every step), lengths (longer sequences), graph (the step is a CUDA graph),
-bandwidth (large gradients).
+launch (many tiny kernels, the host cannot keep up), item (loss.item() every step), h2d (large pageable copies), creep (a tensor
+more every step), lengths (longer sequences), fragment (holes that nothing fits into), pressure (a large reserve), oom, bandwidth
+(large gradients).
 """
 
 import argparse
@@ -68,13 +69,24 @@ class Net(nn.Module):
         self.layers = nn.ModuleList(layer() for _ in range(a.layers))
         self.head = nn.Linear(a.width, 32 if a.fault != "bandwidth" else 65536, device=device)
         self.slow = (0.0, 0.0)
+        self.tiny = 0
 
     def forward(self, x):
         for i, layer in enumerate(self.layers):
             x = layer(x)
             if i == len(self.layers) // 2 and any(self.slow):
                 x = Slow.apply(x, *self.slow)
+            if i == 0 and self.tiny:
+                for _ in range(self.tiny):
+                    x = x * 1.0
         return self.head(x[:, 0])
+
+
+def fragment(kept, step):
+    """Small tensors stay, their neighbours go: 14 of each 20 MiB segment are free, and a 16 MiB tensor fits nowhere."""
+    row = [torch.empty(6 * 2**20, dtype=torch.uint8, device=device) for _ in range(12)]
+    kept.extend(row[::3])
+    del row
 
 
 def data(step):
@@ -101,21 +113,32 @@ def main():
         optimizer.register_step_pre_hook(lambda *_: spin(a.ms) if mine and step >= a.onset else None)
     kept, times = [], []
     batch = data(0)
+    big = torch.randn(48, 2**20) if a.fault == "h2d" else None
+    if a.fault == "pressure":
+        free, _ = torch.cuda.mem_get_info(device)
+        kept.append(torch.empty(int(free * 0.96) - 2**30, dtype=torch.uint8, device=device))
     for step in range(a.steps):
         begin = time.perf_counter()
         faulty = mine and step >= a.onset
         if a.fault == "input" and faulty:
             time.sleep(a.ms * 1e-3)
         x = (data(step) if a.fault == "lengths" else batch).to(device, non_blocking=True)
+        if big is not None:
+            big.to(device)
         if a.fault == "host" and faulty:
             time.sleep(a.ms * 1e-3)
+        if a.fault == "oom" and step == a.onset:
+            torch.empty(2**42, dtype=torch.uint8, device=device)
         net.slow = (a.ms * (a.fault == "forward"), a.ms * (a.fault == "backward")) if faulty else (0.0, 0.0)
+        net.tiny = 1500 if a.fault == "launch" and faulty else 0
         loss = model(x).square().mean()
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
         if a.fault == "item" and faulty:
             loss.item()  # LINE item
+        if a.fault == "fragment" and faulty:
+            fragment(kept, step)
         if a.fault == "creep" and faulty:
             kept.append(torch.empty(int(a.mb * 2**20), dtype=torch.uint8, device=device))
         times.append(time.perf_counter() - begin)
