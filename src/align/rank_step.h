@@ -84,7 +84,15 @@ struct Usage {  // deltas over the step, training thread only
 
 struct FetchStats {
   uint32_t fetches = 0;
-  uint32_t in_flight = 0, ready = 0, out_of_order = 0;  // queue seen by the longest fetch of the step
+  uint32_t in_flight = 0, ready = 0, out_of_order = 0;  // queue left behind by the longest fetch of the step
+  int64_t longest_ns = 0;
+
+  void add(const FetchStats& later) {
+    fetches += later.fetches;
+    if (later.longest_ns < longest_ns) return;
+    in_flight = later.in_flight, ready = later.ready, out_of_order = later.out_of_order;
+    longest_ns = later.longest_ns;
+  }
 };
 
 struct RankStep {

@@ -77,10 +77,7 @@ void StepAccumulator::join(StepAccumulator& later) {
   for (const CollectiveIssue& issue : b.collectives) add_collective(issue);
   data_.tags |= b.tags;
   if (b.usage) data_.usage = b.usage;
-  data_.fetch.fetches += b.fetch.fetches;
-  data_.fetch.in_flight = std::max(data_.fetch.in_flight, b.fetch.in_flight);
-  data_.fetch.ready = std::max(data_.fetch.ready, b.fetch.ready);
-  data_.fetch.out_of_order = std::max(data_.fetch.out_of_order, b.fetch.out_of_order);
+  data_.fetch.add(b.fetch);
   data_.gc_ns += b.gc_ns;
   data_.sync_ns += b.sync_ns;
   if (b.has_loss) data_.loss = b.loss, data_.has_loss = true;

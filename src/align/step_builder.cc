@@ -420,11 +420,7 @@ struct StepBuilder::Impl {
     if (loader.role == LoaderRole::kUnknown) {
       (span.category == Category::kEpochStart ? pending_epoch_ns : pending_fetch_ns) += ns;
     }
-    FetchStats& fetch = open.facts().fetch;
-    ++fetch.fetches;
-    fetch.in_flight = std::max(fetch.in_flight, static_cast<uint32_t>(e.b));
-    fetch.ready = std::max(fetch.ready, static_cast<uint32_t>(e.c));
-    fetch.out_of_order = std::max(fetch.out_of_order, static_cast<uint32_t>(e.d));
+    open.facts().fetch.add({1, static_cast<uint32_t>(e.b), static_cast<uint32_t>(e.c), static_cast<uint32_t>(e.d), ns});
   }
 
   void mark(const Event& e, Kind kind, int64_t t, bool main) {

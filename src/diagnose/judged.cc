@@ -9,13 +9,29 @@
 
 namespace stepscope {
 
-std::vector<double> Judged::shares(Category category) const {
+namespace {
+
+std::function<double(const Cell&)> time_in(Category category) {
+  return [category](const Cell& cell) { return static_cast<double>(cell.ms[index(category)]); };
+}
+
+// A share counts for the job when the lower median of the ranks has it: one slow rank is a straggler, not a bound.
+double of_ranks(const StepRow& row, const std::function<double(const Cell&)>& figure) {
+  std::vector<double> values;
+  for (const Cell& cell : row.cells)
+    if (cell.present) values.push_back(figure(cell));
+  return values.empty() ? std::nan("") : lower_median(values);
+}
+
+}  // namespace
+
+std::vector<double> Judged::shares(const std::function<double(const Cell&)>& figure) const {
   std::vector<double> own(ranks, 0), wall(ranks, 0);
   for (size_t i = 0; i < rows.size(); ++i) {
     const StepRow& row = *rows.rows[i];
     for (size_t r = 0; r < row.cells.size() && r < own.size(); ++r) {
       if (!row.cells[r].present) continue;
-      own[r] += static_cast<double>(row.cells[r].ms[index(category)]) * rows.weights[i];
+      own[r] += figure(row.cells[r]) * rows.weights[i];
       wall[r] += static_cast<double>(row.cells[r].wall_ms) * rows.weights[i];
     }
   }
@@ -25,9 +41,37 @@ std::vector<double> Judged::shares(Category category) const {
   return out;
 }
 
-double Judged::share_of_job(Category category) const {
-  const std::vector<double> list = shares(category);
+double Judged::share_of_job(const std::function<double(const Cell&)>& figure) const {
+  const std::vector<double> list = shares(figure);
   return list.empty() ? 0 : lower_median(list);
+}
+double Judged::share_of_job(Category category) const { return share_of_job(time_in(category)); }
+
+double Judged::per_step_ms(const std::function<double(const Cell&)>& figure) const {
+  std::vector<double> values;
+  for (const StepRow* row : baseline.empty() ? rows.rows : baseline.rows)
+    if (const double value = of_ranks(*row, figure); !std::isnan(value)) values.push_back(value);
+  return values.empty() ? 0 : mean(values);
+}
+double Judged::per_step_ms(Category category) const { return per_step_ms(time_in(category)); }
+
+Finding Judged::of_job(const char* kind, Category category, double share, Severity severity,
+                       const std::function<double(const Cell&)>& figure) const {
+  Finding f;
+  f.kind = kind;
+  f.severity = severity;
+  f.job_scope = true;
+  f.phase = std::string(name(category));
+  f.section = "step_time";
+  f.cost_share = share;
+  f.cost_seconds = seconds(share);
+  f.coverage = coverage;
+  f.confidence = std::min(0.99, coverage * (rows.size() >= 32 ? 0.97 : 0.85));
+  f.first_step = onset(0.5 * per_step_ms(figure), [&](const StepRow& row) { return of_ranks(row, figure); });
+  f.last_step = last_step();
+  f.evidence.push_back({f.phase + "_share", {}, share, {}, ""});
+  f.evidence.push_back({f.phase + "_ms_per_step", {}, per_step_ms(figure), {}, ""});
+  return f;
 }
 
 Severity Judged::severity(double share) const {

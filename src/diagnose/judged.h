@@ -2,6 +2,8 @@
 // known around it. Rules are pure functions of it.
 #pragma once
 
+#include <algorithm>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -30,24 +32,39 @@ struct Judged {
   const Groups* groups = nullptr;
 
   // Mean over ranks of the share of wall time in a category; `pick` chooses among the ranks' shares.
-  std::vector<double> shares(Category category) const;   // per rank, over rows
-  double share_of_job(Category category) const;          // lower median over ranks
+  std::vector<double> shares(const std::function<double(const Cell&)>& figure) const;  // per rank, over rows
+  double share_of_job(const std::function<double(const Cell&)>& figure) const;         // lower median over ranks
+  double share_of_job(Category category) const;
+  // A figure's mean ms per step, of the lower median over ranks: over the baseline where there is one.
+  double per_step_ms(const std::function<double(const Cell&)>& figure) const;
+  double per_step_ms(Category category) const;
+  // A finding about the whole job that costs `share` of the time in `category`, `figure` ms of each step; untitled.
+  Finding of_job(const char* kind, Category category, double share, Severity severity,
+                 const std::function<double(const Cell&)>& figure) const;
   // Severity of a cost share for ordinary kinds and for share kinds.
   Severity severity(double share) const;
   Severity share_severity(double share) const;
   double seconds(double share) const { return share * run_wall_ms * 1e-3; }
   int64_t first_step() const;
   int64_t last_step() const;
-  // First step from which `shows(row)` holds for most of the steps that follow (traced back into warm-up).
-  template <class Shows>
-  int64_t onset(Shows shows) const {
+  // First step from which `figure(row)` is above the threshold and stays so on average over the steps that follow, so
+  // that a figure which comes in bursts counts and a single high step does not (traced back into warm-up).
+  template <class Figure>
+  int64_t onset(double threshold, Figure figure) const {
     const auto& list = with_warmup.rows;
     constexpr size_t kLook = 8;
+    constexpr double kCap = 8, kMean = 1.5;  // of the threshold: one step alone cannot lift the mean of kLook to it
     for (size_t i = 0; i < list.size(); ++i) {
-      if (!shows(*list[i])) continue;
-      size_t hits = 0, seen = 0;
-      for (size_t j = i; j < list.size() && seen < kLook; ++j, ++seen) hits += shows(*list[j]) ? 1 : 0;
-      if (hits * 4 >= seen * 3) return list[i]->step;
+      if (!(figure(*list[i]) > threshold)) continue;
+      double sum = 0;
+      size_t seen = 0;
+      for (size_t j = i; j < list.size() && seen < kLook; ++j) {
+        const double value = figure(*list[j]);
+        if (!(value > -kCap * threshold)) continue;  // not known (NaN), or far below: no witness
+        sum += std::min(value, kCap * threshold);
+        ++seen;
+      }
+      if (sum > kMean * threshold * static_cast<double>(seen)) return list[i]->step;
     }
     return first_step();
   }
@@ -59,7 +76,8 @@ using Rule = void (*)(const Judged&, std::vector<Finding>&);
 void judge_data(const Judged&, std::vector<Finding>&);         // NO_DATA, WARMUP, INCOMPLETE_DATA
 void judge_stragglers(const Judged&, std::vector<Finding>&);   // INPUT_, H2D_, COMPUTE_STRAGGLER, STRAGGLER
 void judge_pauses(const Judged&, std::vector<Finding>&);       // GC_PAUSE, PAUSE_STRAGGLER
-void judge_bound(const Judged&, std::vector<Finding>&);        // INPUT_, H2D_, COMM_BOUND, WAIT_HEAVY
+void judge_input(const Judged&, std::vector<Finding>&);        // INPUT_BOUND
+void judge_bound(const Judged&, std::vector<Finding>&);        // H2D_, COMM_BOUND, WAIT_HEAVY
 void judge_between(const Judged&, std::vector<Finding>&);      // CHECKPOINT_STALL … BETWEEN_STEPS_HEAVY, RECOMPILE_STORM
 void judge_collectives(const Judged&, std::vector<Finding>&);  // EXTRA_COLLECTIVES
 void judge_progress(const Judged&, std::vector<Finding>&);     // RANK_LOST, LATE_START

@@ -1,12 +1,10 @@
-// What the whole job is bound by: INPUT_BOUND, H2D_BOUND, COMM_BOUND, WAIT_HEAVY; COMPUTE_BOUND and BALANCED where
-// nothing else was said. A share counts for the job when the lower median of the ranks has it: one slow rank is a
-// straggler, not a bound.
+// What the whole job is bound by: H2D_BOUND, COMM_BOUND, WAIT_HEAVY; COMPUTE_BOUND and BALANCED where nothing else was
+// said.
 #include <algorithm>
 
 #define FMT_HEADER_ONLY
 #include <fmt/core.h>
 
-#include "analyze/robust.h"
 #include "analyze/whatif.h"
 #include "diagnose/judged.h"
 
@@ -14,39 +12,8 @@ namespace stepscope {
 
 namespace {
 
-double per_step_ms(const Judged& j, Category c) {
-  std::vector<double> values;
-  for (const StepRow* row : j.baseline.empty() ? j.rows.rows : j.baseline.rows) {
-    std::vector<double> ranks;
-    for (const Cell& cell : row->cells)
-      if (cell.present) ranks.push_back(cell.ms[index(c)]);
-    if (!ranks.empty()) values.push_back(lower_median(ranks));
-  }
-  return values.empty() ? 0 : mean(values);
-}
-
 Finding bound(const Judged& j, const char* kind, Category c, double share, Severity severity) {
-  Finding f;
-  f.kind = kind;
-  f.severity = severity;
-  f.job_scope = true;
-  f.phase = std::string(name(c));
-  f.section = "step_time";
-  f.cost_share = share;
-  f.cost_seconds = j.seconds(share);
-  f.coverage = j.coverage;
-  f.confidence = std::min(0.99, j.coverage * (j.rows.size() >= 32 ? 0.97 : 0.85));
-  const double typical = 0.5 * per_step_ms(j, c);
-  f.first_step = j.onset([&](const StepRow& row) {
-    std::vector<double> ranks;
-    for (const Cell& cell : row.cells)
-      if (cell.present) ranks.push_back(cell.ms[index(c)]);
-    return !ranks.empty() && lower_median(ranks) > typical;
-  });
-  f.last_step = j.last_step();
-  f.evidence.push_back({f.phase + "_share", {}, share, {}, ""});
-  f.evidence.push_back({f.phase + "_ms_per_step", {}, per_step_ms(j, c), {}, ""});
-  return f;
+  return j.of_job(kind, c, share, severity, [c](const Cell& cell) { return static_cast<double>(cell.ms[index(c)]); });
 }
 
 double saved_without(const Judged& j, Category c) {
@@ -61,15 +28,6 @@ double saved_without(const Judged& j, Category c) {
 
 void judge_bound(const Judged& j, std::vector<Finding>& out) {
   if (j.rows.size() < static_cast<size_t>(j.limits->min_steps)) return;
-  const double input = j.share_of_job(Category::kInputWait);
-  if (j.share_severity(input) != Severity::kInfo) {
-    Finding f = bound(j, "INPUT_BOUND", Category::kInputWait, input, j.share_severity(input));
-    f.saves_share = saved_without(j, Category::kInputWait);
-    f.title = fmt::format("Training waits {} of the time for its input, {} per step", text_share(input),
-                          text_ms(per_step_ms(j, Category::kInputWait)));
-    f.action = "make batches arrive faster: more loader workers, cheaper transforms, faster storage";
-    out.push_back(std::move(f));
-  }
   const double h2d = j.share_of_job(Category::kH2d);
   if (j.share_severity(h2d) != Severity::kInfo) {
     Finding f = bound(j, "H2D_BOUND", Category::kH2d, h2d, j.share_severity(h2d));
@@ -83,7 +41,7 @@ void judge_bound(const Judged& j, std::vector<Finding>& out) {
     const Severity severity = transfer >= j.limits->comm_bound_crit ? Severity::kCrit : Severity::kWarn;
     Finding f = bound(j, "COMM_BOUND", Category::kCommTransfer, transfer, severity);
     f.title = fmt::format("Communication that nothing hides takes {} of the time, {} per step", text_share(transfer),
-                          text_ms(per_step_ms(j, Category::kCommTransfer)));
+                          text_ms(j.per_step_ms(Category::kCommTransfer)));
     f.action = "send less or hide more: larger batches or accumulation with no_sync, gradient compression, larger buckets, a faster link";
     out.push_back(std::move(f));
   }
@@ -91,7 +49,7 @@ void judge_bound(const Judged& j, std::vector<Finding>& out) {
   if (j.share_severity(residual) != Severity::kInfo) {
     Finding f = bound(j, "WAIT_HEAVY", Category::kUnattributed, residual, j.share_severity(residual));
     f.title = fmt::format("{} of the time belongs to no known phase, {} per step", text_share(residual),
-                          text_ms(per_step_ms(j, Category::kUnattributed)));
+                          text_ms(j.per_step_ms(Category::kUnattributed)));
     f.action = "name the code between the phases with stepscope.trace_phase to see what it is";
     out.push_back(std::move(f));
   }

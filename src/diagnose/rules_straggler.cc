@@ -232,9 +232,9 @@ Finding finding_of(const Judged& j, int rank, const std::vector<LateBlock>& bloc
   const size_t top = index(n.phase);
   const auto figure = [&](const Cell& cell) { return n.named ? cell.ms[top] : cell.own_ms(); };
   const double threshold = 0.5 * (n.named ? e.category_ms[top] : e.excess_ms);
-  f.first_step = j.onset([&](const StepRow& row) {
-    if (static_cast<size_t>(rank) >= row.cells.size() || !row.cells[rank].present) return false;
-    return figure(row.cells[rank]) - others_median(row, rank, figure) > threshold;  // alone: NaN, no excess
+  f.first_step = j.onset(threshold, [&](const StepRow& row) -> double {
+    if (static_cast<size_t>(rank) >= row.cells.size() || !row.cells[rank].present) return std::nan("");
+    return figure(row.cells[rank]) - others_median(row, rank, figure);  // alone: NaN, no excess
   });
   f.last_step = blocks.back().rows.rows.back()->step;
 

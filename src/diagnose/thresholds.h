@@ -15,6 +15,8 @@ namespace stepscope {
   X(crit_share, 0.20)                \
   X(share_kind_warn, 0.10)           \
   X(share_kind_crit, 0.20)           \
+  X(input_ahead_share, 0.5)          \
+  X(input_head_of_line_share, 0.4)   \
   X(comm_bound_warn, 0.30)           \
   X(comm_bound_crit, 0.60)           \
   X(compute_bound_share, 0.70)       \

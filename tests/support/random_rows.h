@@ -50,7 +50,7 @@ class JobRows {
       row.wall_ms = std::max(row.wall_ms, row.cells.back().wall_ms);
     }
     now_ns_ = steps[0].end_ns;
-    attribute(row, {});
+    attribute(row);
     return row;
   }
 
@@ -99,11 +99,10 @@ class JobRows {
       put(Category::kCheckpoint, ms(400));
       s.tags |= kTagCheckpoint;
     }
-    if (step_ < 4) s.tags |= kTagWarmup;
     s.loss = 2.5 * std::exp(-static_cast<double>(step_) / 5000) * std::lognormal_distribution<double>(0, 0.05)(random_);
     s.has_loss = true;
     s.samples = 32;
-    s.fetch = {1, 4, static_cast<uint32_t>(3 + random_() % 2), 0};
+    s.fetch = {.fetches = 1, .in_flight = 4, .ready = static_cast<uint32_t>(3 + random_() % 2)};
     s.signature = 0x1234567890abcdefull;
     return sum(s.own) - static_cast<double>(s.own[index(Category::kOptimizer)]) * 1e-6;
   }

@@ -4,6 +4,7 @@
 //   ranks 4                      steps 200                 seed 7            noise 0.05   (relative, log-normal)
 //   phase forward 5              own time per step, ms (input_wait, forward, backward, optimizer, gap = unnamed code)
 //   comm 1.5                     transfer of the gradient all-reduce, ms       world 4 (expected ranks, default ranks)
+//   queue 8 6 1                  batches in flight, ready, out of order after each fetch (default: no workers)
 //   explicit                     the program marks its steps with trace_step
 //   fault rank=1 phase=backward add=10 from=0 to=199 every=1 sigma=0   adds ms to a phase of some steps; rank=all;
 //                                phases also: gc, checkpoint, validation, compile, epoch, sleep (unnamed, after the step)
@@ -18,6 +19,7 @@
 //   expect_primary KIND
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <fstream>
@@ -51,6 +53,7 @@ struct Scenario {
   uint64_t seed = 1;
   double noise = 0.03, comm_ms = 1;
   bool explicit_steps = false;
+  std::array<uint64_t, 3> queue{};
   std::map<std::string, double> phases{{"input_wait", 0.5}, {"forward", 5}, {"backward", 8}, {"optimizer", 1}, {"gap", 0.2}};
   std::vector<Fault> faults;
   std::vector<Loss> losses;
@@ -104,6 +107,7 @@ inline Scenario read(const std::string& path) {
     else if (command == "noise") in >> s.noise;
     else if (command == "comm") in >> s.comm_ms;
     else if (command == "small_collectives") in >> s.small_collectives;
+    else if (command == "queue") in >> s.queue[0] >> s.queue[1] >> s.queue[2];
     else if (command == "explicit") s.explicit_steps = true;
     else if (command == "phase") { std::string p; in >> p; in >> s.phases[p]; }
     else if (command == "fault") {
@@ -236,7 +240,9 @@ class Play {
       if (const double ms = own("epoch", r, step); ms > 0) {
         lane.span(Kind::kLoaderCreate, ms, 5, 2);
       }
-      lane.span(Kind::kFetch, own("input_wait", r, step), 5);
+      lane.event(Kind::kFetch, Edge::kBegin, 5);
+      lane.pass(own("input_wait", r, step));
+      lane.event(Kind::kFetch, Edge::kEnd, 5, s_.queue[0], s_.queue[1], s_.queue[2]);
       if (s_.explicit_steps) lane.event(Kind::kStep, Edge::kBegin);
       lane.pass(own("gap", r, step));
       lane.event(Kind::kForward, Edge::kBegin, 9, 0, 0, 0, kForwardGrad | kForwardTraining);

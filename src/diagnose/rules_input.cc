@@ -1,0 +1,87 @@
+// INPUT_BOUND: the training waits for batches. Where workers load, the queue that a fetch leaves behind tells two things
+// apart: batches lie ready and the time goes into taking one over from its worker (no loader could be faster: info), or
+// the queue is empty and the loader is behind (cost). Of a loader that is behind, batches that wait out of order tell
+// one slow sample that blocks the others (head_of_line) from a supply that is too small (rate_deficit).
+#define FMT_HEADER_ONLY
+#include <fmt/core.h>
+
+#include "analyze/whatif.h"
+#include "diagnose/judged.h"
+
+namespace stepscope {
+
+namespace {
+
+bool ahead(const Judged& j, const Cell& cell) {
+  return cell.fetch_in_flight > 0 && cell.fetch_ready >= j.limits->input_ahead_share * cell.fetch_in_flight;
+}
+
+double input_ms(const Cell& cell) { return cell.ms[index(Category::kInputWait)]; }
+
+// Share of the batches in flight that were finished but behind an unfinished one, weighted by how long it was waited.
+double blocked_share(const Judged& j) {
+  double blocked = 0, waited = 0;
+  for (const StepRow* row : j.rows.rows)
+    for (const Cell& cell : row->cells) {
+      if (!cell.present || cell.fetch_in_flight == 0 || ahead(j, cell)) continue;
+      blocked += input_ms(cell) * std::min(1.0, static_cast<double>(cell.fetch_out_of_order) / cell.fetch_in_flight);
+      waited += input_ms(cell);
+    }
+  return waited > 0 ? blocked / waited : 0;
+}
+
+bool has_workers(const Judged& j) {
+  for (const StepRow* row : j.rows.rows)
+    for (const Cell& cell : row->cells)
+      if (cell.present && cell.fetch_in_flight > 0) return true;
+  return false;
+}
+
+void tell_cause(const Judged& j, Finding& f) {
+  f.action = "make batches arrive faster: more loader workers, cheaper transforms, faster storage";
+  if (!has_workers(j)) {
+    f.cause = "no_workers";
+    f.action = "load in worker processes (num_workers of the DataLoader), so that loading overlaps with the step";
+    return;
+  }
+  const double blocked = blocked_share(j);
+  f.evidence.push_back({"batches_blocked_share", {}, blocked, {}, ""});
+  if (blocked >= j.limits->input_head_of_line_share) {
+    f.cause = "head_of_line";
+    f.action = "single slow samples hold back batches that are finished: raise prefetch_factor, set in_order=False, or make "
+               "those samples cheaper; more workers do not help";
+  } else {
+    f.cause = "rate_deficit";
+  }
+}
+
+}  // namespace
+
+void judge_input(const Judged& j, std::vector<Finding>& out) {
+  if (j.rows.size() < static_cast<size_t>(j.limits->min_steps)) return;
+  const auto starved_ms = [&](const Cell& cell) { return ahead(j, cell) ? 0.0 : input_ms(cell); };
+  const auto handover_ms = [&](const Cell& cell) { return ahead(j, cell) ? input_ms(cell) : 0.0; };
+  const double starved = j.share_of_job(starved_ms), handover = j.share_of_job(handover_ms);
+  if (const Severity severity = j.share_severity(starved); severity != Severity::kInfo) {
+    Finding f = j.of_job("INPUT_BOUND", Category::kInputWait, starved, severity, starved_ms);
+    f.saves_share = saved_share(j.rows, [&](size_t i, int r) {
+      LedgerMs cut{};
+      cut[index(Category::kInputWait)] = static_cast<float>(starved_ms(j.rows.rows[i]->cells[r]));
+      return cut;
+    });
+    f.title = fmt::format("Training waits {} of the time for its input, {} per step", text_share(starved),
+                          text_ms(j.per_step_ms(starved_ms)));
+    tell_cause(j, f);
+    out.push_back(std::move(f));
+  } else if (j.share_severity(handover) != Severity::kInfo) {
+    Finding f = j.of_job("INPUT_BOUND", Category::kInputWait, handover, Severity::kInfo, handover_ms);
+    f.cause = "handover";
+    f.title = fmt::format("The loader is ahead, but taking a batch over from its worker costs {} per step ({})",
+                          text_ms(j.per_step_ms(handover_ms)), text_share(handover));
+    f.action = "pin_memory=True takes batches over in another thread; fewer and larger tensors per batch cost less; cheap "
+               "samples need no workers";
+    out.push_back(std::move(f));
+  }
+}
+
+}  // namespace stepscope
