@@ -26,6 +26,7 @@ function(ss_room_tests)
       if(name STREQUAL "recorder")  # its tests open the fakes that are built beside it
         target_compile_definitions(${name}_test PRIVATE SS_BINARY_DIR="${CMAKE_BINARY_DIR}")
       endif()
+      target_compile_options(${name}_test PRIVATE -O1)  # tests run once; the rooms are built as in the wheel (and cached)
       target_link_libraries(${name}_test PRIVATE ss_${name} rapidcheck GTest::gtest GTest::gtest_main)
       add_test(NAME ${name} COMMAND ${name}_test)
     endif()

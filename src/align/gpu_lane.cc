@@ -8,8 +8,6 @@ namespace stepscope {
 
 namespace {
 
-constexpr double kHostBoundRatio = 0.93;  // GPU span of a phase against its host span: nearly equal = launch-bound
-
 Category category_of(Kind kind) {
   switch (kind) {
     case Kind::kForward: return Category::kForward;
@@ -90,7 +88,7 @@ std::optional<GpuStep> GpuLane::take(int64_t begin_ns, int64_t end_ns) {
     out->begin_ns = boundary_->mapped_ns;
     out->wall_ns = in.back().gpu_ns - boundary_->gpu_ns;
     out->captured = captured;
-    LedgerNs gpu_span{}, host_span{};
+    LedgerNs ended_ns{}, starved_ns{};  // per category: time in its phases, and in those that left the stream empty
     Mark before = *boundary_;
     for (const Mark& m : in) {
       const int64_t ns = m.gpu_ns - before.gpu_ns;
@@ -114,8 +112,9 @@ std::optional<GpuStep> GpuLane::take(int64_t begin_ns, int64_t end_ns) {
         } else {
           out->own[index(now.category)] += ns;
           out->segments.back()[index(now.category)] += ns;
-          gpu_span[index(now.category)] += ns;
-          host_span[index(now.category)] += m.host_ns - before.host_ns;
+          // The GPU reached the phase's end right after the host did: it had nothing left to do but wait for launches.
+          ended_ns[index(now.category)] += ns;
+          if (m.flags & kGpuHostBound) starved_ns[index(now.category)] += ns;
         }
       }
       const Kind kind = kind_of(m.kind);
@@ -134,7 +133,7 @@ std::optional<GpuStep> GpuLane::take(int64_t begin_ns, int64_t end_ns) {
       if (m.gpu_ns >= before.gpu_ns) before = m;
     }
     for (size_t c = 0; c < kCategoryCount; ++c)
-      if (gpu_span[c] > 0 && static_cast<double>(host_span[c]) >= kHostBoundRatio * static_cast<double>(gpu_span[c]))
+      if (starved_ns[c] > 0 && 2 * starved_ns[c] > ended_ns[c])
         out->host_bound |= 1u << c;
   } else {
     stack_.clear();

@@ -50,7 +50,7 @@ struct GpuStep {
   LedgerNs own{};
   std::vector<Stall> stalls;
   std::vector<LedgerNs> segments;
-  uint32_t host_bound = 0;     // bit per category: the GPU ran the phase as slowly as the host launched it
+  uint32_t host_bound = 0;     // bit per category: the GPU had run dry when the phase ended, as slow as the host launched it
   bool captured = false;       // ran as a CUDA graph: phases inside are not visible
 };
 
@@ -127,8 +127,16 @@ struct RankStep {
   }
 };
 
+// A place in the program that waits for the device: "train.py:120".
+struct SyncSite {
+  std::string site;
+  uint64_t count = 0;
+  int64_t total_ns = 0;
+};
+
 // What happened to a rank outside of its completed steps.
 struct RankLife {
+  static constexpr size_t kMaxSyncSites = 16;
   int32_t rank = -1, local_rank = -1, world_size = 0, node_rank = 0, attempt = 0, pid = 0;
   std::string hostname;
   int64_t process_start_ns = 0, first_step_ns = 0, last_step_ns = 0, end_ns = 0;  // 0 = not seen
@@ -147,6 +155,7 @@ struct RankLife {
   LedgerNs startup{}, teardown{};
   uint64_t records = 0, lost = 0, torn = 0;
   std::vector<OutOfMemory> out_of_memory;
+  std::vector<SyncSite> sync_sites;      // in training steps; by total time, longest first, at most kMaxSyncSites
   std::vector<std::string> unavailable;  // "signal: reason"
 };
 

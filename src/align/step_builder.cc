@@ -399,11 +399,26 @@ struct StepBuilder::Impl {
         if (was_open && started) open.facts().gc_ns += t - span.begin_ns;
         return;
       case Kind::kSync:
-        if (was_open && started) open.facts().sync_ns += t - span.begin_ns;
+        if (was_open && started) note_sync(span.id, t - span.begin_ns);
         return;
       case Kind::kInitGroup: life.init_end_ns = t; return;
       default: return;
     }
+  }
+
+  void note_sync(uint64_t site, int64_t ns) {
+    open.facts().sync_ns += ns;
+    const auto found = names.find({static_cast<uint16_t>(NameKind::kCallSite), site});
+    const std::string text = found == names.end() ? "" : found->second;
+    auto& sites = life.sync_sites;
+    auto at = std::find_if(sites.begin(), sites.end(), [&](const SyncSite& s) { return s.site == text; });
+    if (at == sites.end()) {
+      if (sites.size() >= RankLife::kMaxSyncSites) return;
+      at = sites.insert(sites.end(), {text, 0, 0});
+    }
+    ++at->count;
+    at->total_ns += ns;
+    for (; at != sites.begin() && std::prev(at)->total_ns < at->total_ns; --at) std::iter_swap(at, std::prev(at));
   }
 
   void end_fetch(const Event& e, int64_t t, const OpenSpan& span, bool was_open) {

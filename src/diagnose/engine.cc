@@ -15,7 +15,7 @@ namespace stepscope {
 namespace {
 
 constexpr Rule kRules[] = {judge_progress, judge_data,        judge_stragglers, judge_pauses,  judge_input,   judge_bound,
-                           judge_between,  judge_collectives, judge_observer,   judge_balance};
+                           judge_device,   judge_between,  judge_collectives, judge_observer,   judge_balance};
 constexpr uint32_t kNoBaseline = kTagCompile | kTagCheckpoint | kTagValidation | kTagEpochStart | kTagProvisional | kTagLossy;
 constexpr size_t kLiveRows = 96;  // the newest steps that live rules about shares and pauses look at
 

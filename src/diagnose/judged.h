@@ -78,6 +78,7 @@ void judge_stragglers(const Judged&, std::vector<Finding>&);   // INPUT_, H2D_, 
 void judge_pauses(const Judged&, std::vector<Finding>&);       // GC_PAUSE, PAUSE_STRAGGLER
 void judge_input(const Judged&, std::vector<Finding>&);        // INPUT_BOUND
 void judge_bound(const Judged&, std::vector<Finding>&);        // H2D_, COMM_BOUND, WAIT_HEAVY
+void judge_device(const Judged&, std::vector<Finding>&);       // HOST_BOUND, SYNC_STALL
 void judge_between(const Judged&, std::vector<Finding>&);      // CHECKPOINT_STALL … BETWEEN_STEPS_HEAVY, RECOMPILE_STORM
 void judge_collectives(const Judged&, std::vector<Finding>&);  // EXTRA_COLLECTIVES
 void judge_progress(const Judged&, std::vector<Finding>&);     // RANK_LOST, LATE_START

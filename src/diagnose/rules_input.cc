@@ -40,7 +40,7 @@ bool has_workers(const Judged& j) {
 void tell_cause(const Judged& j, Finding& f) {
   f.action = "make batches arrive faster: more loader workers, cheaper transforms, faster storage";
   if (!has_workers(j)) {
-    f.cause = "no_workers";
+    f.cause = "in_process";
     f.action = "load in worker processes (num_workers of the DataLoader), so that loading overlaps with the step";
     return;
   }

@@ -135,6 +135,20 @@ Naming name_of(const RankExcess& e, const Thresholds& t) {
   return n;
 }
 
+// The rank's device had run dry in most of its late steps: its host launches late, its device is not slow.
+bool launch_bound(const std::vector<LateBlock>& blocks, int rank, Category phase, double share) {
+  size_t dry = 0, all = 0;
+  for (const LateBlock& b : blocks)
+    for (const StepRow* row : b.rows.rows) {
+      if (static_cast<size_t>(rank) >= row->cells.size()) continue;
+      const Cell& cell = row->cells[rank];
+      if (!cell.present || !cell.gpu) continue;
+      ++all;
+      dry += cell.host_bound >> index(phase) & 1;
+    }
+  return all > 0 && static_cast<double>(dry) >= share * static_cast<double>(all);
+}
+
 std::string phase_words(Category phase) {
   switch (phase) {
     case Category::kInputWait: return "waiting for its input";
@@ -153,6 +167,7 @@ std::string action_of(const Naming& n) {
   if (n.kind == "INPUT_STRAGGLER") return "look at this rank's loader: its storage, its share of the data, its worker count and CPU binding";
   if (n.kind == "H2D_STRAGGLER") return "check this rank's pinned memory and PCIe link";
   if (n.kind == "PAUSE_STRAGGLER") return "find what pauses this rank: garbage collection, logging, a blocking call";
+  if (n.cause == "launch_bound") return "this rank's GPU waits for its host: look at its CPU (other processes, NUMA, Python work, many small kernels)";
   if (n.cause == "same_work_slower") return "same work, slower in every phase: check what else runs on this rank's cores, its clocks and its node";
   switch (n.phase) {
     case Category::kForward: return "compare this rank's batch shapes and forward code with the others'";
@@ -204,7 +219,8 @@ int first_late_bucket(const LateBlock& block, int rank, double excess_ms) {
 Finding finding_of(const Judged& j, int rank, const std::vector<LateBlock>& blocks) {
   const Thresholds& t = *j.limits;
   const RankExcess e = overall(blocks);
-  const Naming n = name_of(e, t);
+  Naming n = name_of(e, t);
+  if (n.named && is_compute(n.phase) && launch_bound(blocks, rank, n.phase, t.launch_bound_share)) n.cause = "launch_bound";
   Finding f;
   f.kind = n.kind;
   f.cause = n.cause;

@@ -17,6 +17,9 @@ namespace stepscope {
   X(share_kind_crit, 0.20)           \
   X(input_ahead_share, 0.5)          \
   X(input_head_of_line_share, 0.4)   \
+  X(host_bound_share, 0.5)           \
+  X(sync_steps_share, 0.5)           \
+  X(launch_bound_share, 0.6)         \
   X(comm_bound_warn, 0.30)           \
   X(comm_bound_crit, 0.60)           \
   X(compute_bound_share, 0.70)       \

@@ -43,6 +43,9 @@ def jobs(gpus: int) -> dict[str, Job]:
         return Job(["--fault", fault, "--rank", str(last), "--onset", str(ONSET), "--steps", "120", *more], gpus, (kind,), phase, cause)
 
     small = ["--layers", "2", "--width", "256", "--batch", "8", "--length", "64"]
+    # Enough work that the GPUs, and not FSDP's own host work, set the pace.
+    fsdp = ["--mode", "fsdp", "--width", "1024", "--batch", "32", "--length", "512"]
+    slow_link = {"NCCL_P2P_DISABLE": "1"}  # through host memory
     many = {
         "ddp_none": Job(["--steps", "120"], gpus),
         "ddp_backward": straggler("backward", "COMPUTE_STRAGGLER", "backward"),
@@ -51,10 +54,11 @@ def jobs(gpus: int) -> dict[str, Job]:
         "ddp_input": straggler("input", "INPUT_STRAGGLER", "input_wait", "--ms", "30"),
         "ddp_host": straggler("host", "STRAGGLER", None, "--ms", "30"),
         "ddp_launch": straggler("launch", "COMPUTE_STRAGGLER", None, cause="launch_bound"),
-        "ddp_bandwidth": Job(["--fault", "bandwidth", "--steps", "120", *small, "--width", "1024"], gpus, ("COMM_BOUND",), onset=None),
-        "fsdp_none": Job(["--steps", "80", "--mode", "fsdp"], gpus),
-        "fsdp_backward": straggler("backward", "COMPUTE_STRAGGLER", "backward", "--mode", "fsdp"),
-        "fsdp_forward": straggler("forward", "COMPUTE_STRAGGLER", "forward", "--mode", "fsdp"),
+        "ddp_slow_link": Job(["--fault", "bandwidth", "--steps", "120", *small, "--width", "1024"], gpus, ("COMM_BOUND",), onset=None, env=slow_link),
+        "fsdp_none": Job(["--steps", "80", *fsdp], gpus),
+        "fsdp_backward": straggler("backward", "COMPUTE_STRAGGLER", "backward", "--ms", "40", *fsdp),
+        "fsdp_forward": straggler("forward", "COMPUTE_STRAGGLER", "forward", "--ms", "40", *fsdp),
+        "fsdp_input": straggler("input", "INPUT_STRAGGLER", "input_wait", "--ms", "60", *fsdp),
     }
     one = {
         "none": Job(["--steps", "150"], 0),

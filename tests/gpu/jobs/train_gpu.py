@@ -3,7 +3,7 @@
     python train_gpu.py --steps 60 --layers 6 --width 512
     torchrun --nproc-per-node 2 train_gpu.py --fault backward --rank 1 --ms 12
 
-Faults (from --onset on): none; input, host (sleeps before and inside the step), forward, backward, optimizer (work on the device),
+Faults (from --onset on): none; input (a slow loader), host (sleeps inside the step), forward, backward, optimizer (work on the device),
 launch (many tiny kernels, the host cannot keep up), item (loss.item() every step), h2d (large pageable copies), creep (a tensor
 more every step), lengths (longer sequences), fragment (holes that nothing fits into), pressure (a large reserve), oom, bandwidth
 (large gradients).
@@ -94,6 +94,21 @@ def data(step):
     return torch.randn(a.batch, length, a.width, pin_memory=True)
 
 
+class Batches(torch.utils.data.Dataset):
+    """--steps batches that cost nothing to make, except under the fault `input`."""
+
+    def __init__(self):
+        self.longest = data(a.steps if a.fault == "lengths" else 0)
+
+    def __len__(self):
+        return a.steps
+
+    def __getitem__(self, step):
+        if a.fault == "input" and mine and step >= a.onset:
+            time.sleep(a.ms * 1e-3)
+        return self.longest[:, : a.length + 8 * step] if a.fault == "lengths" else self.longest
+
+
 def main():
     torch.manual_seed(rank)
     net = Net()
@@ -112,17 +127,14 @@ def main():
     if a.fault == "optimizer":
         optimizer.register_step_pre_hook(lambda *_: spin(a.ms) if mine and step >= a.onset else None)
     kept, times = [], []
-    batch = data(0)
     big = torch.randn(48, 2**20) if a.fault == "h2d" else None
     if a.fault == "pressure":
         free, _ = torch.cuda.mem_get_info(device)
         kept.append(torch.empty(int(free * 0.96) - 2**30, dtype=torch.uint8, device=device))
-    for step in range(a.steps):
+    for step, batch in enumerate(torch.utils.data.DataLoader(Batches(), batch_size=None)):
         begin = time.perf_counter()
         faulty = mine and step >= a.onset
-        if a.fault == "input" and faulty:
-            time.sleep(a.ms * 1e-3)
-        x = (data(step) if a.fault == "lengths" else batch).to(device, non_blocking=True)
+        x = batch.to(device, non_blocking=True)
         if big is not None:
             big.to(device)
         if a.fault == "host" and faulty:

@@ -1,0 +1,103 @@
+// How host and device work together: HOST_BOUND (the device runs dry because the host launches too slowly) and SYNC_STALL
+// (the program waits for the device in most steps, so that the host cannot run ahead of it).
+#include <algorithm>
+#include <map>
+
+#define FMT_HEADER_ONLY
+#include <fmt/core.h>
+
+#include "diagnose/judged.h"
+
+namespace stepscope {
+
+namespace {
+
+// Device time of the phases that had run dry at their end.
+double starved_ms(const Cell& cell) {
+  double ms = 0;
+  for (size_t c = 0; c < kCategoryCount; ++c)
+    if (cell.host_bound & (1u << c)) ms += cell.ms[c];
+  return ms;
+}
+
+bool on_device(const Judged& j) {
+  return std::any_of(j.rows.rows.begin(), j.rows.rows.end(), [](const StepRow* row) {
+    return std::any_of(row->cells.begin(), row->cells.end(), [](const Cell& cell) { return cell.present && cell.gpu; });
+  });
+}
+
+void judge_host_bound(const Judged& j, std::vector<Finding>& out) {
+  const double share = j.share_of_job(starved_ms);
+  if (share < j.limits->host_bound_share) return;
+  Finding f = j.of_job("HOST_BOUND", Category::kForward, share, Severity::kWarn, starved_ms);
+  f.phase = "";
+  f.clock = "gpu";
+  f.evidence = {{"host_bound_share", {}, share, {}, ""}, {"host_bound_ms_per_step", {}, j.per_step_ms(starved_ms), {}, ""}};
+  f.title = fmt::format("The GPU waits for the host: in {} of the time it runs dry behind the launches", text_share(share));
+  f.action = "larger batches, torch.compile or CUDA graphs launch fewer and larger kernels; look for Python work inside the step";
+  out.push_back(std::move(f));
+}
+
+// Device time in which the stream stood still between phases: what a wait for the device surely costs.
+double idle_ms(const Cell& cell) {
+  return cell.ms[index(Category::kHostPause)] + cell.ms[index(Category::kUnattributed)] + cell.ms[index(Category::kUserCode)];
+}
+
+std::map<std::string, SyncSite> sites_of(const Judged& j) {
+  std::map<std::string, SyncSite> sites;
+  for (const auto& [rank, life] : *j.lives)
+    for (const SyncSite& s : life.sync_sites) {
+      SyncSite& sum = sites[s.site];
+      sum.site = s.site;
+      sum.count += s.count;
+      sum.total_ns += s.total_ns;
+    }
+  return sites;
+}
+
+void judge_sync(const Judged& j, std::vector<Finding>& out) {
+  size_t with = 0, all = 0;
+  double blocked_ms = 0, wall_ms = 0;
+  for (const StepRow* row : j.rows.rows)
+    for (const Cell& cell : row->cells) {
+      if (!cell.present || !cell.gpu) continue;
+      ++all;
+      with += cell.sync_ms > 0 ? 1 : 0;
+      blocked_ms += cell.sync_ms;
+      wall_ms += cell.host_wall_ms;
+    }
+  if (all == 0 || wall_ms <= 0 || static_cast<double>(with) < j.limits->sync_steps_share * static_cast<double>(all)) return;
+  const double blocked = blocked_ms / wall_ms;
+  if (blocked < j.limits->warn_share) return;
+  const auto cost_ms = [](const Cell& cell) { return std::min<double>(cell.sync_ms, idle_ms(cell)); };
+  const double cost = j.share_of_job(cost_ms);
+  Finding f = j.of_job("SYNC_STALL", Category::kHostPause, cost, std::max(Severity::kWarn, j.severity(cost)),
+                       [](const Cell& cell) { return static_cast<double>(cell.sync_ms); });
+  f.clock = "gpu";
+  f.cause = "sync";
+  f.evidence = {{"host_blocked_share", {}, blocked, {}, ""},
+                {"host_blocked_ms_per_step", {}, blocked_ms / static_cast<double>(all), {}, ""},
+                {"device_idle_share", {}, cost, {}, ""},
+                {"steps_with_a_sync_share", {}, static_cast<double>(with) / static_cast<double>(all), {}, ""}};
+  std::string where;
+  std::vector<SyncSite> sites;
+  for (auto& [text, site] : sites_of(j))
+    if (!text.empty()) sites.push_back(site);
+  std::sort(sites.begin(), sites.end(), [](const SyncSite& a, const SyncSite& b) { return a.total_ns > b.total_ns; });
+  for (size_t i = 0; i < sites.size() && i < 3; ++i)
+    f.evidence.push_back({"blocked_ms", {}, static_cast<double>(sites[i].total_ns) * 1e-6, {}, sites[i].site});
+  if (!sites.empty()) where = " at " + sites[0].site;
+  f.title = fmt::format("Every step waits for the device{}: the host stands {} of the time and cannot launch ahead", where, text_share(blocked));
+  f.action = "read losses and metrics every n steps, or keep them on the device until then (no .item(), .cpu(), print per step)";
+  out.push_back(std::move(f));
+}
+
+}  // namespace
+
+void judge_device(const Judged& j, std::vector<Finding>& out) {
+  if (j.rows.size() < static_cast<size_t>(j.limits->min_steps) || !on_device(j)) return;
+  judge_sync(j, out);
+  judge_host_bound(j, out);
+}
+
+}  // namespace stepscope
