@@ -136,8 +136,8 @@ class _MovingProxy(_Proxy):
 def wrap_h2d(target: T) -> T:
     """Times a function that moves data to the device, or the ``to`` of an object (a batch of your own)."""
     _prepare()
-    if hasattr(target, "to") and not callable(target):
-        return _MovingProxy(target)  # type: ignore[return-value]
+    if not callable(target):
+        return _MovingProxy(target) if hasattr(target, "to") else target  # type: ignore[return-value]
     return _around(target, lambda f: native.mark(k.H2D, k.BEGIN), lambda f: native.mark(k.H2D, k.END))
 
 

@@ -20,9 +20,11 @@
 #include "agent/run_store.h"
 #include "agent/shm_folder.h"
 #include "agent/step_marks.h"
+#include "agent/summary_requests.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "report/summary_json.h"
 
 namespace stepscope {
 namespace {
@@ -72,6 +74,7 @@ class Agent {
   void forget_non_ranks();
   void keep_marks();
   void put_away_closed_rings();
+  void answer_requests(uint64_t now_ns);
   bool over(uint64_t now_ns);
   void finish();
   void keep_black_boxes(const Snapshot& snapshot);
@@ -84,6 +87,7 @@ class Agent {
   Fd epoll_, shm_lock_;
   RingWatch rings_;
   StepMarks marks_;
+  SummaryRequests requests_;
   Pipeline pipeline_;
   RunStore store_;
   HostWatch host_;
@@ -103,6 +107,7 @@ Agent::Agent(ControlChannel channel, AgentConfig config, std::vector<Frame> firs
       shm_lock_(config_.shm_dir.empty() ? Fd() : hold_shm_lock(config_.shm_dir)),
       rings_(config_.shm_dir),
       marks_(config_.shm_dir),
+      requests_(config_.shm_dir),
       pipeline_(EngineOptions{0, config_.thresholds}),
       store_(config_, pipeline_),
       host_(config_.interval_s, config_.thresholds) {
@@ -239,6 +244,19 @@ void Agent::keep_marks() {
   }
 }
 
+// What is known so far; the last step or two of each rank are still open.
+void Agent::answer_requests(uint64_t now_ns) {
+  const std::vector<std::string> tokens = requests_.take();
+  if (tokens.empty()) return;
+  RunEnd until_now;
+  until_now.end_ns = now_ns;
+  Snapshot snapshot = final_snapshot(pipeline_, config_, until_now);
+  snapshot.run.status = "running";
+  host_.fill(snapshot);
+  const std::string json = summary_json(snapshot);
+  for (const std::string& token : tokens) requests_.answer(token, json);
+}
+
 bool Agent::over(uint64_t now_ns) {
   const bool command_gone = end_.wait_status || (!channel_.open() && !child_.alive());
   if (!command_gone) return false;
@@ -260,6 +278,7 @@ int Agent::run() {
     put_away_closed_rings();
     host_.sample(pipeline_, now_ns);
     store_.tick(now_ns);
+    answer_requests(now_ns);
     state_loss_once();
     if (over(now_ns)) break;
     poll_ms = fullest > 0.125 ? std::max(kMinPollMs, poll_ms / 2) : std::min(kPollMs, poll_ms * 2);

@@ -13,6 +13,7 @@
 #include "agent/ring_watch.h"
 #include "agent/run_folder.h"
 #include "agent/step_marks.h"
+#include "agent/summary_requests.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/subprocess.h"
@@ -30,6 +31,20 @@ class AgentParts : public testing::Test {
 
   std::string root_;
 };
+
+TEST_F(AgentParts, SummaryRequestsAreTakenOnceAndOnlyByPlainNames) {
+  SummaryRequests requests(root_);
+  EXPECT_TRUE(requests.take().empty());
+  for (const char* name : {"12-ab.ask", "no_token.ask", ".ask", "0.ring"}) ASSERT_TRUE(write_file_atomic(path_join(root_, name), ""));
+  EXPECT_EQ(requests.take(), std::vector<std::string>{"12-ab"});
+  EXPECT_TRUE(requests.take().empty());
+  EXPECT_TRUE(is_file(path_join(root_, "0.ring")));
+  requests.answer("12-ab", "{}");
+  EXPECT_EQ(read_file(path_join(root_, "12-ab.answer")).value(), "{}");
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(write_file_atomic(path_join(root_, std::to_string(i) + ".ask"), ""));
+  EXPECT_EQ(requests.take().size(), SummaryRequests::kMaxAnswered);
+  EXPECT_TRUE(SummaryRequests("").take().empty());
+}
 
 TEST(ControlChannel, FramesArriveWholeAndInOrder) {
   auto pair = ControlChannel::make_pair();

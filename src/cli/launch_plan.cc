@@ -15,6 +15,13 @@ std::string variable(const std::vector<std::string>& environment, const std::str
   return "";
 }
 
+void add_python_part(std::vector<std::string>& users, const std::string& inject_folder, const std::string& compat) {
+  unset_variable(users, "STEPSCOPE_COMPAT");
+  if (!compat.empty()) set_variable(users, "STEPSCOPE_COMPAT", compat);
+  if (inject_folder.empty()) return;
+  set_variable(users, "PYTHONPATH", python_path(inject_folder, variable(users, "PYTHONPATH")));
+}
+
 bool one_node(const TorchrunOptions& options) {
   return !options.nnodes || *options.nnodes == "1" || *options.nnodes == "1:1";
 }
@@ -45,15 +52,15 @@ std::vector<std::string> training_environment(std::vector<std::string> users, co
   set("STEPSCOPE_SHM", ours.shm_dir);
   set("STEPSCOPE_RUN_DIR", ours.run_dir);
   set("STEPSCOPE_NONCE", ours.nonce);
-  if (!ours.inject_folder.empty()) {
-    set_variable(users, "PYTHONPATH", python_path(ours.inject_folder, variable(users, "PYTHONPATH")));
-  }
+  add_python_part(users, ours.inject_folder, ours.compat);
   return users;
 }
 
-std::vector<std::string> bare_environment(std::vector<std::string> users) {
+std::vector<std::string> bare_environment(std::vector<std::string> users, const std::string& inject_folder,
+                                          const std::string& compat) {
   for (const char* name : kOurVariables) unset_variable(users, name);
   set_variable(users, "STEPSCOPE_DISABLE", "1");
+  add_python_part(users, compat.empty() ? "" : inject_folder, compat);
   return users;
 }
 

@@ -15,13 +15,15 @@ std::vector<std::string> training_command(const RunArgs& args, const TorchrunOpt
 
 // What the environment of the training says about us. Empty = not set.
 struct TrainingVariables {
-  std::string shm_dir, run_dir, nonce, inject_folder;
+  std::string shm_dir, run_dir, nonce, inject_folder, compat;
 };
 
 // The user's environment plus ours.
 std::vector<std::string> training_environment(std::vector<std::string> users, const TrainingVariables& ours);
 
 // The user's environment without any trace of ours, marked so that stepscope.init() in the script stays off too.
-std::vector<std::string> bare_environment(std::vector<std::string> users);
+// With `compat` the Python part goes along for its names alone: a script that imports traceml runs bare, too.
+std::vector<std::string> bare_environment(std::vector<std::string> users, const std::string& inject_folder = "",
+                                          const std::string& compat = "");
 
 }  // namespace stepscope

@@ -128,8 +128,9 @@ Started start_training(SignalRelay& relay, const std::vector<std::string>& comma
 
 int run_bare(const LaunchRequest& request, const SignalState& at_start) {
   SignalRelay relay(at_start);
-  const SpawnResult child =
-      start_training(relay, request.command, bare_environment(current_environment()), at_start).child;
+  const std::string inject_folder = find_inject_folder(request.own_binary, request.inject_hint);
+  auto environment = bare_environment(current_environment(), inject_folder, request.settings.compat);
+  const SpawnResult child = start_training(relay, request.command, std::move(environment), at_start).child;
   if (child.error) return exec_failure(request.command.front(), child.error);
   return shell_code(wait_for_command(child.pid, relay, nullptr));
 }
@@ -145,7 +146,7 @@ int launch(const LaunchRequest& request, const SignalState& at_start) {
   const Started started = start_training(
       relay, request.command,
       training_environment(current_environment(),
-                           {places.config.shm_dir, notes_dir, places.config.nonce, places.inject_folder}),
+                           {places.config.shm_dir, notes_dir, places.config.nonce, places.inject_folder, request.settings.compat}),
       at_start);
   const SpawnResult& child = started.child;
   if (child.error) {

@@ -30,6 +30,7 @@ struct RunOptions {
     app.add_flag("--keep-rings,--keep_rings", switches["keep_rings"], "leave the ranks' black boxes in the run folder");
     app.add_flag("--html-report,--html_report", switches["html_report"], "also write final_summary.html");
     app.add_flag("--disable", switches["disable"], "run the command bare, nothing is observed");
+    value("--compat", "compat", "traceml: the script may import traceml or traceml_ai, which need not be installed");
     auto launch = [&](const char* flag, const char* name, const char* help) { app.add_option(flag, torchrun[name], help); };
     launch("--nproc-per-node,--nproc_per_node", "--nproc-per-node", "start so many ranks by torchrun");
     launch("--nnodes", "--nnodes", "for torchrun");
@@ -89,11 +90,12 @@ int parse_run(std::vector<std::string> words, const SignalState& at_start) {
   return verb_run(options.verb(app, std::move(*args)), at_start);
 }
 
-int parse_report(const std::vector<std::string>& words) {
-  CLI::App app("Print the summary of a run again", "stepscope report");
+int parse_report(const std::vector<std::string>& words, const std::string& name) {
+  CLI::App app("Print the summary of a run again", "stepscope " + name);
   ReportVerb verb;
   app.add_option("run", verb.path, "run folder, final_summary.json or folder of black boxes")->required();
   app.add_flag("--html", verb.html, "write final_summary.html beside it instead");
+  app.add_option("--output", verb.output, "where the HTML goes")->needs("--html");
   std::vector<std::string> reversed(words.rbegin(), words.rend());
   try {
     app.parse(reversed);
@@ -103,11 +105,47 @@ int parse_report(const std::vector<std::string>& words) {
   return verb_report(verb);
 }
 
+int parse_compare(const std::vector<std::string>& words) {
+  CLI::App app("Compare two runs: did it get slower? Exit code 0 same or better, 4 regression, 3 inconclusive",
+               "stepscope compare");
+  CompareVerb verb;
+  app.add_option("a", verb.a, "the reference: run folder, final_summary.json or folder of black boxes")->required();
+  app.add_option("b", verb.b, "the run that is judged")->required();
+  app.add_option("--output", verb.output, "also write <output>.json and <output>.txt");
+  app.add_option("--fail-on", verb.fail_on, "regression: inconclusive is exit 0 too; never: always 0")
+      ->check(CLI::IsMember({"regression", "inconclusive", "never"}));
+  app.add_option("--least-change-pct", verb.least_change_pct, "a smaller change of the median step is none (default: 3)")
+      ->check(CLI::Range(0.0, 1000.0));
+  app.add_flag("--json", verb.json, "JSON instead of text");
+  std::vector<std::string> reversed(words.rbegin(), words.rend());
+  try {
+    app.parse(reversed);
+  } catch (const CLI::ParseError& error) {
+    return usage(app, error);
+  }
+  return verb_compare(verb);
+}
+
+int parse_inspect(const std::vector<std::string>& words) {
+  CLI::App app("Print what a black box holds as JSON, one record a line", "stepscope inspect");
+  std::string path;
+  app.add_option("ring", path, "a .ring file, as `stepscope run --keep-rings` leaves them in <run>/blackbox")->required();
+  std::vector<std::string> reversed(words.rbegin(), words.rend());
+  try {
+    app.parse(reversed);
+  } catch (const CLI::ParseError& error) {
+    return usage(app, error);
+  }
+  return verb_inspect(path);
+}
+
 constexpr const char* kHelp =
     "stepscope: which rank is slow, in which phase, for what cause\n\n"
     "  stepscope run [options] train.py [args...]     run a training (torchrun with --nproc-per-node)\n"
     "  stepscope run [options] -- any launch command  the same for torchrun, accelerate, deepspeed, srun ...\n"
-    "  stepscope report <run folder|summary.json>     print the summary of a run again\n"
+    "  stepscope report <run folder|summary.json>     print the summary of a run again (also: view)\n"
+    "  stepscope compare A B                          did it get slower? exit 4 when it did\n"
+    "  stepscope inspect <file.ring>                  what a black box holds, as JSON\n"
     "  stepscope explain [KIND]                       what a kind of finding means, and what to do\n"
     "  stepscope --version\n\n"
     "stepscope <verb> --help tells its options.\n";
@@ -116,7 +154,9 @@ int front_door(const std::vector<std::string>& words, const SignalState& at_star
   const std::string verb = words.empty() ? "" : words.front();
   const std::vector<std::string> rest(words.empty() ? words.end() : words.begin() + 1, words.end());
   if (verb == "run") return parse_run(rest, at_start);
-  if (verb == "report") return parse_report(rest);
+  if (verb == "report" || verb == "view") return parse_report(rest, verb);
+  if (verb == "compare") return parse_compare(rest);
+  if (verb == "inspect") return parse_inspect(rest);
   if (verb == "explain" && rest.size() <= 1) return verb_explain(rest.empty() ? "" : rest.front());
   if (verb == "agent") return verb_agent();
   if (verb == "--version") return std::puts("stepscope " SS_VERSION) < 0;

@@ -129,10 +129,15 @@ TEST(LaunchPlan, Commands) {
 
 TEST(LaunchPlan, EnvironmentSaysWhatIsThereAndNothingElse) {
   const std::vector<std::string> users = {"A=1", "PYTHONPATH=/u", "STEPSCOPE_SHM=/old", "STEPSCOPE_NONCE=old", "STEPSCOPE_MODE=cli"};
-  EXPECT_EQ(training_environment(users, {"/shm", "/run", "ab", "/p/stepscope/_inject"}),
+  EXPECT_EQ(training_environment(users, {"/shm", "/run", "ab", "/p/stepscope/_inject", ""}),
             (std::vector<std::string>{"A=1", "STEPSCOPE_MODE=cli", "STEPSCOPE_SHM=/shm", "STEPSCOPE_RUN_DIR=/run",
                                       "STEPSCOPE_NONCE=ab", "PYTHONPATH=/p/stepscope/_inject:/u"}));
-  EXPECT_EQ(training_environment({"A=1"}, {"", "", "ab", ""}), (std::vector<std::string>{"A=1", "STEPSCOPE_NONCE=ab"}));
+  EXPECT_EQ(training_environment({"A=1"}, {"", "", "ab", "", ""}), (std::vector<std::string>{"A=1", "STEPSCOPE_NONCE=ab"}));
+  EXPECT_EQ(training_environment({"A=1", "STEPSCOPE_COMPAT=x"}, {"", "", "ab", "/i", "traceml"}),
+            (std::vector<std::string>{"A=1", "STEPSCOPE_NONCE=ab", "STEPSCOPE_COMPAT=traceml", "PYTHONPATH=/i"}));
+  EXPECT_EQ(bare_environment({"A=1"}, "/i", "traceml"),
+            (std::vector<std::string>{"A=1", "STEPSCOPE_DISABLE=1", "STEPSCOPE_COMPAT=traceml", "PYTHONPATH=/i"}));
+  EXPECT_EQ(bare_environment({"A=1"}, "/i", ""), (std::vector<std::string>{"A=1", "STEPSCOPE_DISABLE=1"}));
   EXPECT_EQ(bare_environment(users), (std::vector<std::string>{"A=1", "PYTHONPATH=/u", "STEPSCOPE_MODE=cli", "STEPSCOPE_DISABLE=1"}));
 }
 

@@ -34,6 +34,12 @@ Status set_logs_dir(Settings& s, const std::string& text) {
   return {};
 }
 
+Status set_compat(Settings& s, const std::string& text) {
+  if (text != "traceml" && text != "none" && !text.empty()) return fail("must be traceml or none");
+  s.compat = text == "traceml" ? text : "";
+  return {};
+}
+
 Status set_interval(Settings& s, const std::string& text) {
   double value = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -57,16 +63,18 @@ Status set_disable(Settings& s, const std::string& text) { return set_bool(s.dis
 struct Row {
   const char* name;      // key in stepscope.toml; the flag with dashes
   const char* variable;
+  const char* traceml;   // TraceML's variable of that meaning, looked at under compat only; may be null
   Status (*set)(Settings&, const std::string&);
 };
 constexpr Row kRows[] = {
-    {"mode", "STEPSCOPE_MODE", set_mode},
-    {"run_name", "STEPSCOPE_RUN_NAME", set_run_name},
-    {"logs_dir", "STEPSCOPE_LOGS_DIR", set_logs_dir},
-    {"interval", "STEPSCOPE_INTERVAL", set_interval},
-    {"html_report", "STEPSCOPE_HTML_REPORT", set_html_report},
-    {"keep_rings", "STEPSCOPE_KEEP_RINGS", set_keep_rings},
-    {"disable", "STEPSCOPE_DISABLE", set_disable},
+    {"compat", "STEPSCOPE_COMPAT", nullptr, set_compat},  // first: it decides whether the next column counts
+    {"mode", "STEPSCOPE_MODE", "TRACEML_UI_MODE", set_mode},
+    {"run_name", "STEPSCOPE_RUN_NAME", "TRACEML_SESSION_ID", set_run_name},
+    {"logs_dir", "STEPSCOPE_LOGS_DIR", "TRACEML_LOGS_DIR", set_logs_dir},
+    {"interval", "STEPSCOPE_INTERVAL", "TRACEML_INTERVAL", set_interval},
+    {"html_report", "STEPSCOPE_HTML_REPORT", "TRACEML_HTML_REPORT", set_html_report},
+    {"keep_rings", "STEPSCOPE_KEEP_RINGS", "TRACEML_ENABLE_LOGGING", set_keep_rings},
+    {"disable", "STEPSCOPE_DISABLE", "TRACEML_DISABLED", set_disable},
 };
 
 const Row* find_row(const std::string& name) {
@@ -122,10 +130,11 @@ Result<ResolvedSettings> resolve_settings(const Lookup& flag, const Lookup& vari
   ResolvedSettings result;
   if (Status status = apply_file(file_path, file_text, result); !status) return std::unexpected(status.error());
   for (const Row& row : kRows) {
-    if (auto text = variable(row.variable); text && !text->empty()) {
-      if (Status status = row.set(result.settings, *text); !status) {
-        return fail(std::string(row.variable) + " " + status.error().message);
-      }
+    for (const char* name : {row.traceml, row.variable}) {
+      if (!name || (name == row.traceml && result.settings.compat.empty())) continue;
+      const auto text = variable(name);
+      if (!text || text->empty()) continue;
+      if (Status status = row.set(result.settings, *text); !status) return fail(std::string(name) + " " + status.error().message);
     }
     if (auto text = flag(row.name)) {
       if (Status status = row.set(result.settings, *text); !status) {

@@ -1,4 +1,5 @@
 // The settings of a run: flag > environment (STEPSCOPE_*) > stepscope.toml > default. One table says what exists.
+// Under compat = "traceml" TraceML's own variables (TRACEML_LOGS_DIR …) count too, below ours.
 // Pure but for find_settings_file(). Failure: one line that names flag, variable or file:line; the caller exits with 2.
 #pragma once
 
@@ -20,6 +21,7 @@ struct Settings {
   bool html_report = false;
   bool keep_rings = false;             // leave every black box in the run folder, for `stepscope report`
   bool disable = false;                // run the command bare
+  std::string compat;                  // "traceml": scripts that import traceml or traceml_ai get our names; "" = off
   std::map<std::string, double> thresholds;  // [thresholds] of stepscope.toml, by the names of the rule spec
 };
 

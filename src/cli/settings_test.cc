@@ -98,6 +98,34 @@ TEST(Settings, ErrorsNameTheirSource) {
   EXPECT_EQ(warned->settings.mode, "summary");
 }
 
+TEST(Settings, CompatIsTracemlOrNothing) {
+  const auto none = from({});
+  EXPECT_EQ(resolve_settings(none, none, "", "")->settings.compat, "");
+  EXPECT_EQ(resolve_settings(none, from({{"STEPSCOPE_COMPAT", "traceml"}}), "", "")->settings.compat, "traceml");
+  EXPECT_EQ(resolve_settings(from({{"compat", "none"}}), from({{"STEPSCOPE_COMPAT", "traceml"}}), "", "")->settings.compat, "");
+  EXPECT_EQ(resolve_settings(none, none, "t", "compat = 'traceml'")->settings.compat, "traceml");
+  EXPECT_EQ(resolve_settings(from({{"compat", "wandb"}}), none, "", "").error().message, "--compat must be traceml or none");
+}
+
+TEST(Settings, VariablesOfTracemlCountUnderCompatAndBelowOurs) {
+  std::map<std::string, std::string> variables = {{"STEPSCOPE_INTERVAL", "3"}, {"TRACEML_INTERVAL", "5"}, {"TRACEML_LOGS_DIR", "l"},
+                                                  {"TRACEML_SESSION_ID", "s"}, {"TRACEML_UI_MODE", "dashboard"},
+                                                  {"TRACEML_DISABLED", ""},    {"TRACEML_ENABLE_LOGGING", "1"}};
+  const auto off = resolve_settings(from({}), from(variables), "", "");
+  EXPECT_EQ(off->settings.logs_dir, "logs");
+  EXPECT_EQ(off->settings.mode, "summary");
+  const auto on = resolve_settings(from({{"compat", "traceml"}}), from(variables), "", "");
+  ASSERT_TRUE(on) << on.error().message;
+  EXPECT_EQ(on->settings.interval_s, 3);
+  EXPECT_EQ(on->settings.logs_dir, "l");
+  EXPECT_EQ(on->settings.run_name, "s");
+  EXPECT_EQ(on->settings.mode, "dashboard");
+  EXPECT_FALSE(on->settings.disable);
+  EXPECT_TRUE(on->settings.keep_rings);
+  variables = {{"STEPSCOPE_COMPAT", "traceml"}, {"TRACEML_INTERVAL", "x"}};
+  EXPECT_EQ(resolve_settings(from({}), from(variables), "", "").error().message, "TRACEML_INTERVAL must be seconds from 0.1 to 3600");
+}
+
 TEST(Settings, RunNamesAreOnePlainPathComponent) {
   rc::check([](const std::string& name) {
     const auto resolved = resolve_settings(from({{"run_name", name}}), from({}), "", "");

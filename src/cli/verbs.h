@@ -26,8 +26,22 @@ int verb_agent();
 struct ReportVerb {
   std::string path;                          // run folder, final_summary.json or folder of rings
   bool html = false;
+  std::string output;                        // of the HTML; "" = final_summary.html beside the summary
 };
 int verb_report(const ReportVerb& verb);
+
+// Exit code: 0 same or better, 4 regression, 3 inconclusive (report/compare.h); 2 when a run cannot be read.
+struct CompareVerb {
+  std::string a, b;                          // as in ReportVerb; a is the reference
+  std::string output;                        // writes <output>.json and <output>.txt; "" = nothing
+  std::string fail_on = "inconclusive";      // from here on the exit code is not 0: regression, inconclusive, never
+  double least_change_pct = 3;
+  bool json = false;                         // JSON to stdout instead of text
+};
+int verb_compare(const CompareVerb& verb);
+
+// Prints the names and records of a black box as JSON, one object a line.
+int verb_inspect(const std::string& path);
 
 // Prints the page about a kind of finding; "" lists all pages.
 int verb_explain(const std::string& kind);

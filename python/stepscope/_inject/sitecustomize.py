@@ -28,6 +28,17 @@ class _PackageFinder:
         )
 
 
+class _CompatFinder:
+    """First on sys.meta_path under ``stepscope run --compat traceml``: TraceML's names are ours, installed or not."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] not in ("traceml", "traceml_ai"):
+            return None
+        from stepscope.compat import alias_spec
+
+        return alias_spec(name)
+
+
 class _TorchFinder:
     """One shot: the spec of torch comes from the other finders, its loader calls us when torch has been imported."""
 
@@ -69,12 +80,18 @@ def _install(torch):
 def _start():
     import os
 
-    if os.environ.get("STEPSCOPE_DISABLE", "") not in ("", "0"):
-        return
     if getattr(sys, "_stepscope_injected", False):  # loaded before in this process, perhaps under another name
+        return
+    disabled = os.environ.get("STEPSCOPE_DISABLE", "") not in ("", "0")
+    compat = os.environ.get("STEPSCOPE_COMPAT", "") == "traceml"
+    if disabled and not compat:
         return
     sys._stepscope_injected = True
     sys.meta_path.append(_PackageFinder())
+    if compat:  # a disabled run needs the names, too: they do nothing then
+        sys.meta_path.insert(0, _CompatFinder())
+    if disabled:
+        return
     if "torch" in sys.modules:
         _install(sys.modules["torch"])
     else:

@@ -1,0 +1,1 @@
+"""``traceml.integrations``: huggingface, lightning, ray."""

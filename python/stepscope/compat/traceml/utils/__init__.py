@@ -1,0 +1,1 @@
+"""``traceml.utils``: here for ``traceml.utils.lightning`` only."""
