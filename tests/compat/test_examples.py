@@ -1,0 +1,61 @@
+"""The small scripts of examples/: ordinary programs, and the verdict that each is there to show."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+from compat_runs import ROOT, Run
+
+EXAMPLES = ROOT / "examples"
+SCRIPTS = sorted(EXAMPLES.glob("*.py"))
+
+
+def run(tmp_path: Path, name: str, *args: str, options: tuple[str, ...] = ()) -> Run:
+    return Run.of(tmp_path, EXAMPLES / name, *args, options=options, compat="none").check()
+
+
+def needs(*packages: str) -> None:
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed")
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda p: p.name)
+def test_examples_do_not_know_stepscope(script: Path) -> None:
+    code = script.read_text()
+    compile(code, str(script), "exec")
+    assert "import stepscope" not in code and "from stepscope" not in code
+
+
+@pytest.mark.slow
+def test_memory_creep(tmp_path: Path) -> None:
+    done = run(tmp_path, "memory_creep.py")
+    assert [f["ranks"] for f in done.summary["findings"] if f["kind"] == "HOST_MEMORY_CREEP"] == [[0]]
+
+
+@pytest.mark.slow
+def test_hugging_face_trainer(tmp_path: Path) -> None:
+    needs("transformers", "accelerate")
+    done = run(tmp_path, "hf_trainer.py")
+    assert "steps 40" in done.out and done.steps == 40
+    job = done.summary["ledger"]["job"]
+    assert job["validation"]["ms"] > 0 and job["checkpoint"]["ms"] > 0
+
+
+@pytest.mark.slow
+def test_lightning(tmp_path: Path) -> None:
+    if not any(importlib.util.find_spec(p) for p in ("lightning", "pytorch_lightning")):
+        pytest.skip("neither lightning nor pytorch_lightning is installed")
+    done = run(tmp_path, "lightning_fit.py")
+    assert "steps 40" in done.out and done.steps == 40
+    assert {"forward", "backward", "optimizer"} <= done.phases
+
+
+@pytest.mark.slow
+def test_accelerate(tmp_path: Path) -> None:
+    needs("accelerate")
+    done = run(tmp_path, "accelerate_loop.py")
+    assert "steps 40" in done.out and done.steps == 40
+    assert {"forward", "backward", "optimizer"} <= done.phases
