@@ -25,8 +25,8 @@ std::vector<std::string> SummaryRequests::take() {
   for (const std::string& name : *names) {
     if (!name.ends_with(kAsk)) continue;
     const std::string token = name.substr(0, name.size() - kAsk.size());
-    ::unlink(path_join(folder_, name).c_str());
-    if (is_token(token)) tokens.push_back(token);
+    // What cannot be removed would be asked for again at every poll.
+    if (::unlink(path_join(folder_, name).c_str()) == 0 && is_token(token)) tokens.push_back(token);
     if (tokens.size() >= kMaxAnswered) break;
   }
   return tokens;
