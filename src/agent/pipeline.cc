@@ -121,11 +121,9 @@ void Pipeline::record_death(TailId id) {
   if (life.exit_signal == 0 && life.exception.empty() && !by_code) return;
   const auto same = std::find_if(now_.deaths.begin(), now_.deaths.end(),
                                  [&](const UncleanDeath& death) { return death.rank == life.rank; });
-  UncleanDeath death{life.rank, life.exit_signal, life.exception, life.end_ns,
+  UncleanDeath death{life.rank, life.exit_signal, life.exception, life.failed_ns(),
                      life.teardown_begun && life.exception.empty()};
-  // An exception is older than the exit that follows it: what it did to others in between comes after it.
-  if (life.exception_ns > 0) death.time_ns = std::min(death.time_ns, life.exception_ns);
-  if (interrupted_ns_ && death.time_ns >= interrupted_ns_) return;
+  if (life.ended_by_stop(interrupted_ns_)) return;
   if (same != now_.deaths.end()) *same = death;
   else now_.deaths.push_back(death);
 }
@@ -149,7 +147,9 @@ void Pipeline::set_exit_status(int pid, int wait_status) {
 void Pipeline::interrupted(int64_t at_ns) {
   interrupted_ns_ = interrupted_ns_ ? std::min(interrupted_ns_, at_ns) : at_ns;
   engine_.set_interrupted(interrupted_ns_);
-  std::erase_if(now_.deaths, [&](const UncleanDeath& death) { return death.time_ns >= interrupted_ns_; });
+  std::erase_if(now_.deaths, [&](const UncleanDeath& death) {
+    return tails_.at(now_.ranks.at(death.rank))->life().ended_by_stop(interrupted_ns_);
+  });
 }
 
 void Pipeline::resume_tail(TailId id, const StepMark& mark) { tails_.at(id)->resume(mark); }
@@ -190,7 +190,7 @@ void Pipeline::feed_ready() {
 void Pipeline::tell_lives() {
   for (const auto& [rank, id] : now_.ranks) {
     RankLife life = tails_.at(id)->life();
-    life.stopped = interrupted_ns_ > 0 && (!life.ended || life.end_ns >= interrupted_ns_);
+    life.stopped = interrupted_ns_ > 0 && (!life.ended || life.ended_by_stop(interrupted_ns_));
     engine_.set_life(rank, life);
   }
 }

@@ -183,6 +183,40 @@ TEST_F(PipelineTest, WhoEndsAfterAnInterruptIsNotLost) {
   EXPECT_TRUE(of_kind(pipeline.snapshot(), "RANK_LOST").empty());
 }
 
+TEST_F(PipelineTest, AnInterruptHeardOfLateIsKnownByItsException) {
+  Writer a(root_, 0, 10), b(root_, 1, 11);
+  Pipeline pipeline({});
+  const auto ida = pipeline.add(a.tail()), idb = pipeline.add(b.tail());
+  a.steps(20), b.steps(20);
+  b.name(NameKind::kException, 1, "KeyboardInterrupt");
+  b.put(Kind::kException, Edge::kMark, 1);
+  pipeline.end_tail(idb, b.now() + 1000, kKilled);
+  const uint64_t heard = b.now() + 3'000'000'000;
+  pipeline.interrupted(static_cast<int64_t>(heard));
+  pipeline.end_tail(ida, heard + 1000, kKilled);
+  pipeline.finish(heard + 2000);
+  EXPECT_EQ(pipeline.first_unclean_death(), nullptr);
+  EXPECT_TRUE(of_kind(pipeline.snapshot(), "RANK_LOST").empty());
+}
+
+TEST_F(PipelineTest, WhoFailedBeforeAnInterruptIsLostAlthoughItsProcessLivedOn) {
+  Writer a(root_, 0, 10), b(root_, 1, 11);
+  Pipeline pipeline({});
+  const auto ida = pipeline.add(a.tail()), idb = pipeline.add(b.tail());
+  a.steps(20), b.steps(20);
+  b.name(NameKind::kException, 1, "ValueError: x");
+  b.put(Kind::kException, Edge::kMark, 1);
+  const uint64_t heard = b.now() + 3'000'000'000;  // it hung in its teardown until somebody lost patience
+  pipeline.pump(heard);
+  pipeline.interrupted(static_cast<int64_t>(heard));
+  pipeline.end_tail(idb, heard + 1000, kKilled);
+  pipeline.end_tail(ida, heard + 1000, kKilled);
+  pipeline.finish(heard + 2000);
+  ASSERT_NE(pipeline.first_unclean_death(), nullptr);
+  EXPECT_EQ(pipeline.first_unclean_death()->rank, 1);
+  EXPECT_EQ(of_kind(pipeline.snapshot(), "RANK_LOST").size(), 1u);
+}
+
 TEST_F(PipelineTest, AttemptsCountOnAndLostRanksStay) {
   Writer a0(root_, 0, 10), b0(root_, 1, 11);
   Pipeline pipeline({});

@@ -11,6 +11,7 @@
 
 #include "align/rank_step.h"
 #include "align/step_builder.h"
+#include "blackbox/event_kind.h"
 
 namespace stepscope {
 

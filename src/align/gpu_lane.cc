@@ -1,6 +1,7 @@
 #include "align/gpu_lane.h"
 
 #include <algorithm>
+#include <map>
 
 #include "align/step_accumulator.h"
 
@@ -73,6 +74,21 @@ void GpuLane::charge_gap(GpuStep& out, const Mark& from, const Mark& to) const {
   out.segments.back()[index(Category::kUnattributed)] += gap_ns - named_ns;
 }
 
+void end_stalls_with(const std::vector<DeviceOp>& ops, GpuStep& step) {
+  for (size_t j = 0; j < step.stalls.size(); ++j) {
+    Stall& stall = step.stalls[j];
+    const int64_t stall_end = stall.begin_ns + stall.duration_ns;
+    int64_t last = INT64_MIN;
+    for (const DeviceOp& op : ops)
+      if (op.begin_ns < stall_end && op.end_ns > stall.begin_ns) last = std::max(last, std::min(op.end_ns, stall_end));
+    if (last == INT64_MIN) continue;
+    const int64_t own_ns = stall_end - last;
+    stall.duration_ns -= own_ns;
+    step.own[index(stall.phase)] += own_ns;
+    step.segments[j + 1][index(stall.phase)] += own_ns;
+  }
+}
+
 std::optional<GpuStep> GpuLane::take(int64_t begin_ns, int64_t end_ns) {
   std::vector<Mark> in;
   while (!marks_.empty() && marks_.front().host_ns <= end_ns) {
@@ -90,6 +106,7 @@ std::optional<GpuStep> GpuLane::take(int64_t begin_ns, int64_t end_ns) {
     out->captured = captured;
     LedgerNs ended_ns{}, starved_ns{};  // per category: time in its phases, and in those that left the stream empty
     Mark before = *boundary_;
+    std::map<uint64_t, uint64_t> waits;  // per wait point: its place in the step is what ranks have in common
     for (const Mark& m : in) {
       const int64_t ns = m.gpu_ns - before.gpu_ns;
       const Now now = stack_.now(Category::kUnattributed, true);
@@ -125,6 +142,7 @@ std::optional<GpuStep> GpuLane::take(int64_t begin_ns, int64_t end_ns) {
         }
       } else if (edge_of(m.kind) == Edge::kBegin && kind != Kind::kStep) {
         OpenSpan span;
+        if (kind == Kind::kWait) span.sequence = waits[m.id]++;
         span.kind = kind, span.id = m.id, span.category = category_of(kind), span.begin_ns = m.gpu_ns;
         stack_.push(span);
       } else if (edge_of(m.kind) == Edge::kEnd) {

@@ -56,4 +56,8 @@ class GpuLane {
   bool seen_ = false;
 };
 
+// A stall ends with the last collective that ran during it; what the compute stream did after that (DDP copies gradients
+// out of its buckets) is own work of the phase. Stalls during which no timed collective ran stay as they are.
+void end_stalls_with(const std::vector<DeviceOp>& ops, GpuStep& step);
+
 }  // namespace stepscope

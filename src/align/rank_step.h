@@ -1,6 +1,7 @@
 // One step of one rank: what the step builder hands to the step table. A plain value.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -157,6 +158,17 @@ struct RankLife {
   std::vector<OutOfMemory> out_of_memory;
   std::vector<SyncSite> sync_sites;      // in training steps; by total time, longest first, at most kMaxSyncSites
   std::vector<std::string> unavailable;  // "signal: reason"
+
+  // When it failed: an exception is older than the exit that follows it.
+  int64_t failed_ns() const { return exception_ns > 0 ? std::min(exception_ns, end_ns) : end_ns; }
+  // Its end is explained by a request to stop the run (Ctrl-C, SIGTERM) at this time. Ranks of a process group may have
+  // got the signal well before we hear of it on a busy machine: then the exception itself tells.
+  bool ended_by_stop(int64_t interrupted_ns) const {
+    constexpr int64_t kHeardLateNs = 10'000'000'000;
+    if (!ended || interrupted_ns == 0) return false;
+    const bool keyboard = exception.starts_with("KeyboardInterrupt");
+    return failed_ns() >= interrupted_ns - (keyboard ? kHeardLateNs : 0);
+  }
 };
 
 }  // namespace stepscope

@@ -167,6 +167,7 @@ struct StepBuilder::Impl {
         if (step.gpu && step.gpu->captured) step.tags |= kTagCaptured;
         const int64_t until = step.gpu ? step.gpu->begin_ns + step.gpu->wall_ns : step.end_ns;
         device_ops.take_until(until, step.device_ops);
+        if (step.gpu) end_stalls_with(step.device_ops, *step.gpu);
       }
       completed.push_back(std::move(step));
       awaiting.pop_front();

@@ -98,9 +98,8 @@ struct Engine::Impl {
   }
 
   void forget_interrupted() {
-    if (interrupted_ns == 0) return;
     for (auto& [rank, life] : lives)
-      if (life.ended && std::max(life.exception_ns, life.end_ns) >= interrupted_ns) life.clean_exit = true, life.exception.clear();
+      if (life.ended_by_stop(interrupted_ns)) life.clean_exit = true, life.exception.clear();
   }
 };
 

@@ -63,6 +63,7 @@ Finding Judged::of_job(const char* kind, Category category, double share, Severi
   f.job_scope = true;
   f.phase = std::string(name(category));
   f.section = "step_time";
+  if (on_device()) f.clock = "gpu";
   f.cost_share = share;
   f.cost_seconds = seconds(share);
   f.coverage = coverage;
@@ -82,6 +83,12 @@ Severity Judged::share_severity(double share) const {
   return share >= limits->share_kind_crit   ? Severity::kCrit
          : share >= limits->share_kind_warn ? Severity::kWarn
                                             : Severity::kInfo;
+}
+
+bool Judged::on_device() const {
+  return std::any_of(rows.rows.begin(), rows.rows.end(), [](const StepRow* row) {
+    return std::any_of(row->cells.begin(), row->cells.end(), [](const Cell& cell) { return cell.present && cell.gpu; });
+  });
 }
 
 int64_t Judged::first_step() const { return with_warmup.empty() ? -1 : with_warmup.rows.front()->step; }

@@ -45,6 +45,8 @@ struct Judged {
   Severity severity(double share) const;
   Severity share_severity(double share) const;
   double seconds(double share) const { return share * run_wall_ms * 1e-3; }
+  // The steps' main axis is a device's (a rank whose events are missing falls back to the host's for that step).
+  bool on_device() const;
   int64_t first_step() const;
   int64_t last_step() const;
   // First step from which `figure(row)` is above the threshold and stays so on average over the steps that follow, so

@@ -20,18 +20,12 @@ double starved_ms(const Cell& cell) {
   return ms;
 }
 
-bool on_device(const Judged& j) {
-  return std::any_of(j.rows.rows.begin(), j.rows.rows.end(), [](const StepRow* row) {
-    return std::any_of(row->cells.begin(), row->cells.end(), [](const Cell& cell) { return cell.present && cell.gpu; });
-  });
-}
-
 void judge_host_bound(const Judged& j, std::vector<Finding>& out) {
   const double share = j.share_of_job(starved_ms);
   if (share < j.limits->host_bound_share) return;
   Finding f = j.of_job("HOST_BOUND", Category::kForward, share, Severity::kWarn, starved_ms);
   f.phase = "";
-  f.clock = "gpu";
+  f.cost_share = f.cost_seconds = 0;  // dry at its end is not dry throughout: what it costs is not known
   f.evidence = {{"host_bound_share", {}, share, {}, ""}, {"host_bound_ms_per_step", {}, j.per_step_ms(starved_ms), {}, ""}};
   f.title = fmt::format("The GPU waits for the host: in {} of the time it runs dry behind the launches", text_share(share));
   f.action = "larger batches, torch.compile or CUDA graphs launch fewer and larger kernels; look for Python work inside the step";
@@ -73,7 +67,6 @@ void judge_sync(const Judged& j, std::vector<Finding>& out) {
   const double cost = j.share_of_job(cost_ms);
   Finding f = j.of_job("SYNC_STALL", Category::kHostPause, cost, std::max(Severity::kWarn, j.severity(cost)),
                        [](const Cell& cell) { return static_cast<double>(cell.sync_ms); });
-  f.clock = "gpu";
   f.cause = "sync";
   f.evidence = {{"host_blocked_share", {}, blocked, {}, ""},
                 {"host_blocked_ms_per_step", {}, blocked_ms / static_cast<double>(all), {}, ""},
@@ -95,7 +88,7 @@ void judge_sync(const Judged& j, std::vector<Finding>& out) {
 }  // namespace
 
 void judge_device(const Judged& j, std::vector<Finding>& out) {
-  if (j.rows.size() < static_cast<size_t>(j.limits->min_steps) || !on_device(j)) return;
+  if (j.rows.size() < static_cast<size_t>(j.limits->min_steps) || !j.on_device()) return;
   judge_sync(j, out);
   judge_host_bound(j, out);
 }

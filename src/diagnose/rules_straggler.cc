@@ -228,6 +228,7 @@ Finding finding_of(const Judged& j, int rank, const std::vector<LateBlock>& bloc
   f.pattern = "chronic";
   f.ranks = {rank};
   f.section = "step_time";
+  if (j.on_device()) f.clock = "gpu";
   for (int r = 0; r < j.ranks; ++r)
     if (r != rank) f.victims.push_back(r);
 

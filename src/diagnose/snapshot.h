@@ -88,6 +88,7 @@ struct Snapshot {
   std::vector<Finding> findings;         // ordered: primary first, then by severity and cost
   int primary = -1;                      // index into findings, -1 = none
   std::vector<Section> sections;         // system, process, step_time, step_memory, in this order
+  std::string job_clock = "cpu";         // of job_ledger and phases: "gpu" where the steps were timed on the devices
   LedgerNs job_ledger{};                 // mean over ranks of steps_wall; startup and teardown left out
   uint32_t steps = 0, steps_analyzed = 0;
   Percentiles wall_ms;

@@ -5,6 +5,7 @@
 
 #include "analyze/robust.h"
 #include "analyze/straggler.h"
+#include "diagnose/device_collectives.h"
 
 namespace stepscope {
 
@@ -131,6 +132,8 @@ void fill_steps(Snapshot& s, const Judged& j) {
 }
 
 void fill_collectives(Snapshot& s, const Judged& j) {
+  s.collectives = device_collectives(j.rows, *j.groups);
+  if (!s.collectives.empty()) return;
   struct Sum { double transfer = 0, wait = 0, stalls = 0; std::vector<bool> ranks; };
   std::map<uint64_t, Sum> by_group;
   double cells = 0, bytes = 0, count = 0;
@@ -194,6 +197,7 @@ void fill_sections(Snapshot& s, const Judged& j, const std::vector<Section>& ext
 }  // namespace
 
 void fill_tables(Snapshot& s, const Judged& whole, const RunSums& sums, const std::vector<Section>& external) {
+  s.job_clock = whole.on_device() ? "gpu" : "cpu";
   fill_phases(s, whole, sums);
   fill_ranks(s, whole, sums);
   fill_steps(s, whole);

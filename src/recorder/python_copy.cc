@@ -291,7 +291,7 @@ PyObject* wrap_synchronize(PyObject* module, PyObject* original) {
 
 // ---- wait points of libraries ----
 
-constexpr int kPoints = 2;
+constexpr int kPoints = 3;
 PyObject* g_point_original[kPoints];
 
 template <int I>
@@ -303,7 +303,9 @@ PyObject* wait_point(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObje
   return result;
 }
 PyMethodDef g_point_methods[kPoints] = {{"wait_for_unshard", as_method(wait_point<0>), kFast, nullptr},
-                                        {"finalize_backward", as_method(wait_point<1>), kFast, nullptr}};
+                                        {"finalize_backward", as_method(wait_point<1>), kFast, nullptr},
+                                        // Waits for an earlier reduce-scatter before it starts the next.
+                                        {"post_backward", as_method(wait_point<2>), kFast, nullptr}};
 
 PyObject* wrap_wait_points(PyObject*, PyObject* group_type) {
   long replaced = 0;

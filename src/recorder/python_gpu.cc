@@ -19,7 +19,9 @@ namespace {
 
 constexpr uint64_t kRetryNs = 50'000'000;          // CUDA not in use yet: how often to look
 constexpr uint64_t kMemoryEveryNs = 10'000'000;    // reading the allocator costs about 10 us
-constexpr uint64_t kWaitSampleSteps = 8;           // wait points are marked in every 8th step: FSDP has two per layer
+// Wait points (FSDP has two or three per layer) are marked in every step as long as that costs less than this share of
+// the step, else in every 2nd, 4th or 8th.
+constexpr uint64_t kWaitMarkNs = 2'500, kWaitCostDivisor = 400, kMaxWaitStride = 8;
 
 constexpr uint32_t kMaxOptimizerMarks = 16;        // per backward
 constexpr uint64_t kWindowNs = 10'000'000;
@@ -35,6 +37,7 @@ struct GpuHooks {
   uint64_t allocated = 0;
   uint64_t window_ns = 0;
   uint32_t window_marks = 0, optimizer_marks = 0;
+  uint64_t wait_stride = 1, wait_marks = 0, step_end_ns = 0;
 };
 constinit GpuHooks g_hooks_gpu;
 
@@ -117,6 +120,17 @@ void memory_tick(uint16_t at) noexcept {
   write_memory(now, at);
 }
 
+// From the wait points and the length of the step that ends now. Strides are powers of two and only grow, so that ranks
+// that grow apart still mark common steps.
+void choose_wait_stride(uint64_t now) noexcept {
+  GpuHooks& h = g_hooks_gpu;
+  const uint64_t step_ns = h.step_end_ns ? now - h.step_end_ns : 0;
+  h.step_end_ns = now;
+  if (step_ns > 0 && h.wait_stride < kMaxWaitStride && h.wait_marks * kWaitMarkNs * kWaitCostDivisor > step_ns * h.wait_stride)
+    h.wait_stride *= 2;
+  h.wait_marks = 0;
+}
+
 }  // namespace
 
 void gpu_boundary_slow(Kind kind, Edge edge, uint64_t id, uint64_t host_ns) noexcept {
@@ -127,13 +141,15 @@ void gpu_boundary_slow(Kind kind, Edge edge, uint64_t id, uint64_t host_ns) noex
   if (kind == Kind::kBackward && edge == Edge::kBegin) memory_tick(pack_kind(kind, edge));
   if (kind == Kind::kOptimizer && edge == Edge::kEnd) {
     ++g_hooks_gpu.optimizer_ends;
+    choose_wait_stride(host_ns);
     nccl::step_end();
     memory_tick(pack_kind(kind, edge));
   }
 }
 
 void gpu_wait_point_slow(GpuWaitPoint point, Edge edge) noexcept {
-  if (g_hooks_gpu.optimizer_ends % kWaitSampleSteps != 0) return;
+  ++g_hooks_gpu.wait_marks;
+  if (g_hooks_gpu.optimizer_ends % g_hooks_gpu.wait_stride != 0) return;
   gpu_boundary_slow(Kind::kWait, edge, static_cast<uint64_t>(point), 0);
 }
 

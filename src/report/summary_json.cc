@@ -62,7 +62,7 @@ OrderedJson ledger_json(const Snapshot& s) {
     ranks.push_back({{"rank", r.rank}, {"wall_ms", json_ns_as_ms(wall_ns)}, {"steps_wall_ms", json_number(r.steps_wall_ms)},
                      {"categories", std::move(categories)}});
   }
-  return {{"job", std::move(job)}, {"ranks", std::move(ranks)}};
+  return {{"job", std::move(job)}, {"job_clock", s.job_clock}, {"ranks", std::move(ranks)}};
 }
 
 // Newest steps, as many as the bound allows. Microseconds are enough for a chart.

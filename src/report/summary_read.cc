@@ -86,6 +86,7 @@ Finding read_finding(const JsonFields& f) {
 }
 
 void read_ledger(const JsonFields& f, Snapshot& s) {
+  s.job_clock = f.text("job_clock") == "gpu" ? "gpu" : "cpu";
   const JsonFields job = f.child("job");
   for (size_t i = 0; i < kCategoryCount; ++i) {
     s.job_ledger[i] = job.child(kCategoryNames[i].data()).ms_as_ns("ms");

@@ -60,7 +60,7 @@ std::string style_of(Category category) { return fmt::format("38;5;{}", look(cat
 void write_ledger(TextPage& page, const Snapshot& s) {
   std::vector<LedgerSlice> slices = ledger_slices(s.job_ledger);
   if (slices.empty()) return;
-  page.heading("Where the time went", fmt::format("mean over ranks, {} steps", format_count(s.steps)));
+  page.heading("Where the time went", fmt::format("mean over ranks, {} steps{}", format_count(s.steps), s.job_clock == "gpu" ? ", GPU clock" : ""));
   std::vector<std::string> styles;
   for (const LedgerSlice& slice : slices) styles.push_back(style_of(slice.category));
   const std::vector<int> cells = cells_of(slices, static_cast<int>(page.columns()) - 4);

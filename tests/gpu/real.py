@@ -102,6 +102,21 @@ class Steps:
         return [(e.time - b.time) / 1e6 for b, e in self.box.spans(kind)]
 
 
+def exposed_tails(box: ring.Ring) -> list[float | None]:
+    """Per step, ms: from the end of own backward to the end of the last collective, at most the end of backward."""
+    steps = Steps(box)
+    ops = [(r.c, r.d) for r in box.of("NcclTime") if r.c]
+    out: list[float | None] = []
+    for own, end in zip(steps.times(OWN, MARK), steps.times(BACKWARD, END)):
+        if not own or not end:
+            out.append(None)
+            continue
+        begin, until = own[0].c, end[-1].c
+        last = max((min(d, until) for c, d in ops if c < until and d > begin), default=begin)
+        out.append((last - begin) / 1e6)
+    return out
+
+
 def median(values: list[float | None], skip: int = 5) -> float | None:
     known = [v for v in values[skip:] if v is not None]
     return round(statistics.median(known), 3) if known else None

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import sys
+import tempfile
+from pathlib import Path
 
 import real
 from real import median, report, train
@@ -54,15 +57,37 @@ def one(fault: str, gpus: int, mode: str, env: dict[str, str]) -> bool:
     )
 
 
+def exposed_against_profiler(gpus: int) -> bool:
+    """Time that the compute stream stands still for communication: ours (tail of backward up to the end of the last collective) against kernels on the same steps."""
+    with tempfile.TemporaryDirectory() as folder:
+        trace = Path(folder) / "spans.json"
+        out, boxes, code = real.start([str(real.HERE / "jobs" / "profiled_gpu.py"), str(trace)], gpus, True, {}, 180)
+        boxes = [b for b in boxes if b.rank == 0 and b.of("Optimizer<")]
+        if code != 0 or not boxes or not trace.exists():
+            return report("exposed_vs_profiler", False, code=code, out=out[-2000:])
+        profiled = json.loads(trace.read_text())
+    tails = real.exposed_tails(boxes[0])
+    pairs = [(tails[s], t) for s, t in zip(profiled["steps"], profiled["exposed"]) if tails[s] is not None]
+    if not pairs:
+        return report("exposed_vs_profiler", False, why="no device times")
+    off = statistics.median(abs(o - t) for o, t in pairs)
+    theirs = statistics.median(t for _, t in pairs)
+    return report("exposed_vs_profiler", off <= max(0.05 * theirs, 0.1), ours_ms=round(statistics.median(o for o, _ in pairs), 3),
+                  profiler_ms=round(theirs, 3), median_off_us=round(off * 1e3, 1), steps=len(pairs))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--gpus", type=int, default=2)
     parser.add_argument("--faults", default=",".join(FAULTS))
     parser.add_argument("--mode", default="auto", choices=("auto", "fsdp"))
+    parser.add_argument("--exposed", action="store_true", help="only: exposed communication against torch.profiler")
     parser.add_argument("--one-queue", action="store_true", help="CUDA_DEVICE_MAX_CONNECTIONS=1")
     arguments = parser.parse_args()
     print(json.dumps(real.versions()), flush=True)
     env = {"CUDA_DEVICE_MAX_CONNECTIONS": "1"} if arguments.one_queue else {}
+    if arguments.exposed:
+        return 0 if exposed_against_profiler(arguments.gpus) else 1
     results = [one(fault, arguments.gpus, arguments.mode, env) for fault in arguments.faults.split(",")]
     return 0 if all(results) else 1
 

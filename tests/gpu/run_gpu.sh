@@ -23,7 +23,7 @@ export STEPSCOPE_PYTHON_DIR="$FOLDER" STEPSCOPE_BINARY="$(echo "$FOLDER"/stepsco
 PARTS=("$@")
 if [ ${#PARTS[@]} -eq 0 ] || [ "${PARTS[0]}" = all ]; then
   PARTS=(run single overhead)
-  [ "$GPUS" -ge 2 ] && PARTS=(run ddp single fsdp overhead2 one_queue overhead)
+  [ "$GPUS" -ge 2 ] && PARTS=(run exposed single fsdp overhead2 one_queue overhead)
 fi
 FAILED=0
 for part in "${PARTS[@]}"; do
@@ -33,6 +33,7 @@ for part in "${PARTS[@]}"; do
     single) "$PYTHON" tests/gpu/real_single.py ;;
     ddp) "$PYTHON" tests/gpu/real_ddp.py --gpus 2 ;;
     ddp4) "$PYTHON" tests/gpu/real_ddp.py --gpus 4 --faults none,backward,host ;;
+    exposed) "$PYTHON" tests/gpu/real_ddp.py --gpus 2 --exposed ;;
     fsdp) "$PYTHON" tests/gpu/real_ddp.py --gpus 2 --mode fsdp --faults none,backward,host ;;
     one_queue) "$PYTHON" tests/gpu/real_ddp.py --gpus 2 --one-queue --faults none ;;
     overhead) "$PYTHON" tests/gpu/real_overhead.py --rounds 3 ;;

@@ -24,6 +24,7 @@ class RandomSnapshot {
     for (const char* name : {"system", "process", "step_time", "step_memory"}) {
       if (chance()) s.sections.push_back({name, text(), severity(), text(), values()});
     }
+    s.job_clock = chance() ? "gpu" : "cpu";
     for (int64_t& ns : s.job_ledger) ns = duration();
     s.steps = static_cast<uint32_t>(random_());
     s.steps_analyzed = static_cast<uint32_t>(random_());

@@ -1,0 +1,114 @@
+#include "diagnose/device_collectives.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "analyze/robust.h"
+#include "diagnose/judged.h"
+
+namespace stepscope {
+
+namespace {
+
+const char* op_text(CollectiveOp op) {
+  switch (op) {
+    case CollectiveOp::kAllReduce: return "all_reduce";
+    case CollectiveOp::kAllGather: return "all_gather";
+    case CollectiveOp::kReduceScatter: return "reduce_scatter";
+    case CollectiveOp::kBroadcast: return "broadcast";
+    case CollectiveOp::kReduce: return "reduce";
+    case CollectiveOp::kGather: return "gather";
+    case CollectiveOp::kScatter: return "scatter";
+    case CollectiveOp::kAllToAll: return "all_to_all";
+    case CollectiveOp::kSend: return "send";
+    case CollectiveOp::kRecv: return "recv";
+    default: return "other";
+  }
+}
+
+struct Meeting {
+  uint64_t bytes = 0;
+  double least_ms = 0, total_ms = 0;
+  size_t seats = 0;
+};
+
+struct Line {
+  double meetings = 0, bytes = 0, transfer_ms = 0, wait_ms = 0;
+  std::vector<double> bus;
+  std::set<int> ranks;
+};
+
+using LineKey = std::tuple<uint64_t, uint8_t, bool>;  // communicator, operation, large
+
+void add_row(const StepRow& row, std::map<LineKey, Line>& lines) {
+  std::map<std::tuple<uint64_t, uint64_t, uint8_t>, Meeting> meetings;
+  for (size_t r = 0; r < row.cells.size(); ++r)
+    for (const CellOp& op : row.cells[r].device_ops) {
+      Meeting& m = meetings[{op.group, op.sequence, op.op}];
+      m.bytes = std::max(m.bytes, op.bytes);
+      m.least_ms = m.seats == 0 ? op.ms : std::min<double>(m.least_ms, op.ms);
+      m.total_ms += op.ms;
+      ++m.seats;
+      lines[{op.group, op.op, op.bytes >= kLargeOpBytes}].ranks.insert(static_cast<int>(r));
+    }
+  for (const auto& [key, m] : meetings) {
+    Line& line = lines[{std::get<0>(key), std::get<2>(key), m.bytes >= kLargeOpBytes}];
+    ++line.meetings;
+    line.bytes += static_cast<double>(m.bytes);
+    line.transfer_ms += m.least_ms;
+    line.wait_ms += m.total_ms / static_cast<double>(m.seats) - m.least_ms;
+    const double bus = bus_gb_per_s(static_cast<CollectiveOp>(std::get<2>(key)), m.bytes, m.seats, m.least_ms);
+    if (bus > 0 && m.bytes >= kLargeOpBytes) line.bus.push_back(bus);
+  }
+}
+
+}  // namespace
+
+double bus_gb_per_s(CollectiveOp op, uint64_t bytes, size_t ranks, double ms) {
+  if (ranks < 2 || ms <= 0) return 0;
+  const double n = static_cast<double>(ranks), rate = static_cast<double>(bytes) / ms * 1e-6;
+  switch (op) {
+    case CollectiveOp::kAllReduce: return rate * 2 * (n - 1) / n;
+    case CollectiveOp::kAllGather:
+    case CollectiveOp::kReduceScatter: return rate * (n - 1);
+    case CollectiveOp::kBroadcast:
+    case CollectiveOp::kReduce:
+    case CollectiveOp::kSend:
+    case CollectiveOp::kRecv: return rate;
+    default: return 0;
+  }
+}
+
+std::vector<CollectiveStat> device_collectives(const Rows& rows, const Groups& groups) {
+  std::map<LineKey, Line> lines;
+  size_t steps = 0;
+  for (const StepRow* row : rows.rows) {
+    const bool timed = std::any_of(row->cells.begin(), row->cells.end(), [](const Cell& c) { return !c.device_ops.empty(); });
+    if (!timed) continue;
+    add_row(*row, lines);
+    ++steps;
+  }
+  std::vector<CollectiveStat> out;
+  for (auto& [key, line] : lines) {
+    if (line.meetings == 0) continue;
+    CollectiveStat c;
+    c.ranks.assign(line.ranks.begin(), line.ranks.end());
+    const auto found = groups.find(std::get<0>(key));
+    const bool named = found != groups.end() && !found->second.description.empty() && found->second.description != "undefined";
+    c.group = named ? found->second.description : text_ranks(c.ranks);
+    c.op = op_text(static_cast<CollectiveOp>(std::get<1>(key)));
+    if (!std::get<2>(key) && lines.count({std::get<0>(key), std::get<1>(key), true})) c.op += " < 1 MiB";
+    c.per_step = line.meetings / static_cast<double>(steps);
+    c.bytes_per_step = line.bytes / static_cast<double>(steps);
+    c.transfer_ms = line.transfer_ms / static_cast<double>(steps);
+    c.wait_ms = line.wait_ms / static_cast<double>(steps);
+    if (!line.bus.empty()) c.bus_gb_per_s = median(line.bus);
+    out.push_back(std::move(c));
+  }
+  std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.bytes_per_step > b.bytes_per_step; });
+  return out;
+}
+
+}  // namespace stepscope
