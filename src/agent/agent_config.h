@@ -22,6 +22,7 @@ struct AgentConfig {
   uint64_t started_ns = 0;             // CLOCK_MONOTONIC
   int launcher_pid = 0;
   int restarts = 0;                    // how often an agent of this run died before
+  bool attached = false;               // by stepscope.init(): no launcher is there, the ranks' own end is the end
   double interval_s = 1.0;
   bool html_report = false;
   bool keep_rings = false;             // also when nobody died

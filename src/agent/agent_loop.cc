@@ -24,6 +24,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/subprocess.h"
 #include "report/summary_json.h"
 
 namespace stepscope {
@@ -33,6 +34,7 @@ constexpr int kPollMs = 100, kMinPollMs = 5;
 constexpr int kConfigWaitMs = 5000;
 constexpr uint64_t kMs = 1'000'000;
 constexpr uint64_t kGraceNs = 300 * kMs;        // from the end of the command to that of its ranks
+constexpr uint64_t kExitWaitNs = 10'000 * kMs;  // attached: from a rank's last exit handler to the end of its process
 constexpr uint64_t kSignalSlackNs = 50 * kMs;   // a rank may die of a group's signal before we hear of it
 constexpr size_t kMaxKeptBytes = 1ull << 30;
 constexpr size_t kMaxEvents = 64;
@@ -76,6 +78,9 @@ class Agent {
   void put_away_closed_rings();
   void answer_requests(uint64_t now_ns);
   bool over(uint64_t now_ns);
+  bool said_goodbye() const;
+  void note_own_interrupt();
+  void learn_exit(Snapshot& snapshot);
   void finish();
   void keep_black_boxes(const Snapshot& snapshot);
   void state_loss_once();
@@ -257,7 +262,40 @@ void Agent::answer_requests(uint64_t now_ns) {
   for (const std::string& token : tokens) requests_.answer(token, json);
 }
 
+// Attached: every rank has run its exit handlers. Its process may take a while to be gone and waits for the summary.
+bool Agent::said_goodbye() const {
+  if (!config_.attached || watches_.empty()) return false;
+  return std::all_of(watches_.begin(), watches_.end(), [&](const auto& entry) {
+    return pipeline_.counts_as_rank(entry.first) && (pipeline_.tail(entry.first).identity().life & blackbox::kLifeClosed);
+  });
+}
+
+// Without a launcher nobody tells of a Ctrl-C but the exception that it becomes.
+void Agent::note_own_interrupt() {
+  if (!config_.attached) return;
+  for (const Pipeline::TailId id : pipeline_.tails()) {
+    if (!pipeline_.counts_as_rank(id)) continue;
+    const RankLife life = pipeline_.tail(id).life();
+    if (!life.exception.starts_with("KeyboardInterrupt")) continue;
+    end_.interrupted_by = SIGINT;
+    pipeline_.interrupted(life.exception_ns - static_cast<int64_t>(kSignalSlackNs));
+  }
+}
+
+// Attached: how the process really ended is known only after the summary it waits for.
+void Agent::learn_exit(Snapshot& snapshot) {
+  if (!config_.attached || end_.wait_status) return;
+  const uint64_t deadline_ns = monotonic_ns() + kExitWaitNs;
+  while (child_.alive() && monotonic_ns() < deadline_ns) ::usleep(kMinPollMs * 1000);
+  end_.wait_status = child_.exit_status();
+  if (!end_.wait_status) return;
+  snapshot.run.exit_code = shell_code(*end_.wait_status);
+  snapshot.run.status = run_status(snapshot, pipeline_, end_);
+  write_report(snapshot, config_, folder_);
+}
+
 bool Agent::over(uint64_t now_ns) {
+  if (said_goodbye()) return true;
   const bool command_gone = end_.wait_status || (!channel_.open() && !child_.alive());
   if (!command_gone) return false;
   if (command_gone_ns_ == 0) command_gone_ns_ = now_ns;
@@ -294,10 +332,11 @@ void Agent::finish() {
   if (end_.end_ns == 0) end_.end_ns = now_ns;
   if (!end_.wait_status) end_.wait_status = child_.exit_status();  // known to the kernel even when the launcher is gone
   for (const auto& [id, watcher] : watches_) {
-    if (!pipeline_.counts_as_rank(id)) continue;
+    if (!pipeline_.counts_as_rank(id) || config_.attached) continue;
     const int rank = pipeline_.tail(id).identity().rank;
     pipeline_.note("rank " + std::to_string(rank) + " was still running when the launch command ended");
   }
+  note_own_interrupt();
   if (end_.wait_status && child_.pid() > 0) pipeline_.set_exit_status(child_.pid(), *end_.wait_status);
   pipeline_.finish(now_ns);
   host_.judge(pipeline_.engine());
@@ -306,6 +345,7 @@ void Agent::finish() {
   const std::string text = write_report(snapshot, config_, folder_);
   state_loss_once();
   channel_.send(FrameType::kSummary, text);
+  learn_exit(snapshot);
   store_.finish(snapshot, host_.facts(), now_ns);
   folder_.write("manifest.json", manifest_json(config_, snapshot.run.status, end_, pipeline_));
   keep_black_boxes(snapshot);

@@ -16,6 +16,8 @@ namespace {
 constexpr time_t kAbandonedSeconds = 3600;
 constexpr size_t kMaxSwept = 64;
 
+std::string folder_prefix() { return "stepscope-" + std::to_string(::getuid()) + "-"; }
+
 void sweep(const std::string& root, const std::string& prefix) {
   auto names = list_dir(root);
   if (!names) return;
@@ -39,11 +41,14 @@ Fd hold_shm_lock(const std::string& folder) {
   return lock;
 }
 
+std::string ShmFolder::path_of(const std::string& nonce, const std::string& root) {
+  return path_join(root, folder_prefix() + nonce);
+}
+
 Result<ShmFolder> ShmFolder::create(const std::string& nonce, const std::string& root) {
-  const std::string prefix = "stepscope-" + std::to_string(::getuid()) + "-";
-  sweep(root, prefix);
+  sweep(root, folder_prefix());
   ShmFolder folder;
-  folder.path_ = path_join(root, prefix + nonce);
+  folder.path_ = path_of(nonce, root);
   if (::mkdir(folder.path_.c_str(), 0700) != 0) return fail(folder.path_ + ": " + errno_text(errno));
   folder.lock_ = hold_shm_lock(folder.path_);
   return folder;

@@ -18,6 +18,9 @@ class ShmFolder {
   // `root` is another place than /dev/shm in tests.
   static Result<ShmFolder> create(const std::string& nonce, const std::string& root = "/dev/shm");
 
+  // Where the folder of that nonce is, made or not.
+  static std::string path_of(const std::string& nonce, const std::string& root = "/dev/shm");
+
   const std::string& path() const { return path_; }
   void remove();
 

@@ -12,23 +12,16 @@
 #include <ctime>
 #include <optional>
 
-#include "agent/run_folder.h"
-#include "agent/shm_folder.h"
-#include "base/clock.h"
 #include "base/file.h"
 #include "base/random_hex.h"
 #include "cli/agent_link.h"
 #include "cli/launch_plan.h"
 #include "cli/python_env.h"
+#include "cli/run_places.h"
 #include "cli/signal_relay.h"
 
 namespace stepscope {
 namespace {
-
-std::string current_folder() {
-  char buffer[4096];
-  return ::getcwd(buffer, sizeof buffer) ? buffer : "";
-}
 
 int exec_failure(const std::string& program, int error) {
   say("cannot run '" + program + "': " + errno_text(error));
@@ -58,51 +51,16 @@ int wait_for_command(pid_t child, SignalRelay& relay, AgentLink* agent) {
   }
 }
 
-// Everything of a run that exists outside of processes.
-struct RunPlaces {
-  RunFolder folder;
-  ShmFolder shm;
-  AgentConfig config;
+struct Places : RunPlaces {
   std::string inject_folder;
 };
 
-RunPlaces make_places(const LaunchRequest& request) {
-  RunPlaces places;
-  AgentConfig& config = places.config;
-  const Settings& settings = request.settings;
-  config.version = request.version;
-  config.started_at = iso_time_now();
-  config.started_ns = monotonic_ns();
-  config.command = request.command;
-  config.working_dir = current_folder();
-  config.launcher_pid = ::getpid();
-  config.interval_s = settings.interval_s;
-  config.html_report = settings.html_report;
-  config.keep_rings = settings.keep_rings;
-  config.thresholds = settings.thresholds;
-  config.nonce = random_hex(16);
-  const std::string name = settings.run_name.empty() ? made_up_run_name() : settings.run_name;
-  auto folder = RunFolder::create(settings.logs_dir, name);
-  if (folder) {
-    places.folder = *folder;
-    config.run_dir = folder->path();
-    config.run_name = folder->name();
-  } else {
-    config.run_name = name;
-    config.notes.push_back("no run folder: " + folder.error().message);
-    say("no run folder, the summary is only printed: " + folder.error().message);
-  }
-  auto shm = ShmFolder::create(config.nonce);
-  if (shm) {
-    places.shm = std::move(*shm);
-    config.shm_dir = places.shm.path();
-  } else {
-    config.notes.push_back("nothing is recorded: " + shm.error().message);
-    say("nothing is recorded: " + shm.error().message);
-  }
+Places places_of(const LaunchRequest& request) {
+  const std::string nonce = random_hex(16);
+  Places places{make_places(request.settings, request.version, request.command, nonce, ShmFolder::create(nonce)), ""};
   places.inject_folder = find_inject_folder(request.own_binary, request.inject_hint);
   if (places.inject_folder.empty()) {
-    config.notes.push_back("the Python part of stepscope was not found; only programs that use stepscope.h are seen");
+    places.config.notes.push_back("the Python part of stepscope was not found; only programs that use stepscope.h are seen");
     say("the Python part of stepscope was not found beside " + request.own_binary + "; Python trainings are not seen");
   }
   return places;
@@ -140,7 +98,7 @@ int run_bare(const LaunchRequest& request, const SignalState& at_start) {
 int launch(const LaunchRequest& request, const SignalState& at_start) {
   if (request.settings.disable) return run_bare(request, at_start);
   SignalRelay relay(at_start);
-  RunPlaces places = make_places(request);
+  Places places = places_of(request);
   // Without a run folder, recorders leave word in the shared folder why they stayed off.
   const std::string notes_dir = places.config.run_dir.empty() ? places.config.shm_dir : places.config.run_dir;
   const Started started = start_training(

@@ -139,6 +139,20 @@ int parse_inspect(const std::vector<std::string>& words) {
   return verb_inspect(path);
 }
 
+int parse_doctor(const std::vector<std::string>& words) {
+  CLI::App app("Tell what can be observed on this machine, with this Python", "stepscope doctor");
+  DoctorVerb verb;
+  app.add_option("--python", verb.python, "interpreter of the training (default: as stepscope run finds it)");
+  app.add_flag("--json", verb.json, "as JSON on stdout");
+  std::vector<std::string> reversed(words.rbegin(), words.rend());
+  try {
+    app.parse(reversed);
+  } catch (const CLI::ParseError& error) {
+    return usage(app, error);
+  }
+  return verb_doctor(verb);
+}
+
 constexpr const char* kHelp =
     "stepscope: which rank is slow, in which phase, for what cause\n\n"
     "  stepscope run [options] train.py [args...]     run a training (torchrun with --nproc-per-node)\n"
@@ -147,6 +161,7 @@ constexpr const char* kHelp =
     "  stepscope compare A B                          did it get slower? exit 4 when it did\n"
     "  stepscope inspect <file.ring>                  what a black box holds, as JSON\n"
     "  stepscope explain [KIND]                       what a kind of finding means, and what to do\n"
+    "  stepscope doctor                               what can be observed on this machine, and why not\n"
     "  stepscope --version\n\n"
     "stepscope <verb> --help tells its options.\n";
 
@@ -158,7 +173,9 @@ int front_door(const std::vector<std::string>& words, const SignalState& at_star
   if (verb == "compare") return parse_compare(rest);
   if (verb == "inspect") return parse_inspect(rest);
   if (verb == "explain" && rest.size() <= 1) return verb_explain(rest.empty() ? "" : rest.front());
+  if (verb == "doctor") return parse_doctor(rest);
   if (verb == "agent") return verb_agent();
+  if (verb == "attach" && rest.size() == 1) return verb_attach(std::atoi(rest.front().c_str()), at_start);
   if (verb == "--version") return std::puts("stepscope " SS_VERSION) < 0;
   if (verb == "--help" || verb == "-h" || verb == "help") return std::fputs(kHelp, stdout) < 0;
   say(verb.empty() ? "a verb is expected: run, report (try stepscope --help)"

@@ -1,44 +1,14 @@
-#include <unistd.h>
-
-#include <cstdlib>
-#include <optional>
-
 #include "base/file.h"
 #include "cli/agent_link.h"
 #include "cli/launch_plan.h"
 #include "cli/launcher.h"
 #include "cli/python_env.h"
 #include "cli/settings.h"
-#include "cli/settings_file.h"
+#include "cli/settings_here.h"
 #include "cli/verbs.h"
 
 namespace stepscope {
 namespace {
-
-std::optional<std::string> from_environment(const std::string& name) {
-  const char* text = std::getenv(name.c_str());
-  return text ? std::optional<std::string>(text) : std::nullopt;
-}
-
-Result<Settings> settings_of(const RunVerb& verb) {
-  char buffer[4096];
-  const std::string folder = ::getcwd(buffer, sizeof buffer) ? buffer : "";
-  const std::string path = find_settings_file(folder);
-  std::string text;
-  if (!path.empty()) {
-    auto read = read_file(path, kMaxSettingsBytes + 1);
-    if (!read) return std::unexpected(read.error());
-    text = std::move(*read);
-  }
-  auto flag = [&](const std::string& name) -> std::optional<std::string> {
-    const auto found = verb.flags.find(name);
-    return found == verb.flags.end() ? std::nullopt : std::optional(found->second);
-  };
-  auto resolved = resolve_settings(flag, from_environment, path, text);
-  if (!resolved) return std::unexpected(resolved.error());
-  for (const std::string& warning : resolved->warnings) say(warning);
-  return resolved->settings;
-}
 
 // What is wrong with the command as a whole, "" = nothing.
 std::string usage_error(const RunVerb& verb) {
@@ -59,7 +29,7 @@ std::string usage_error(const RunVerb& verb) {
 
 int verb_run(const RunVerb& verb, const SignalState& at_start) {
   if (const std::string error = usage_error(verb); !error.empty()) return say(error), kExitUsage;
-  auto settings = settings_of(verb);
+  auto settings = settings_here(verb.flags);
   if (!settings) return say(settings.error().message), kExitUsage;
   LaunchRequest request;
   request.own_binary = own_binary_path();

@@ -23,6 +23,16 @@ int verb_run(const RunVerb& verb, const SignalState& at_start);
 // Hidden: the agent process; its channel is descriptor 3.
 int verb_agent();
 
+// Hidden: an agent for process `pid`, started or found; prints the environment for its hooks as JSON.
+int verb_attach(pid_t pid, const SignalState& at_start);
+
+// What can be observed on this machine, with this Python. 1 when nothing can.
+struct DoctorVerb {
+  std::string python;                        // "" = as `stepscope run` would find it
+  bool json = false;
+};
+int verb_doctor(const DoctorVerb& verb);
+
 struct ReportVerb {
   std::string path;                          // run folder, final_summary.json or folder of rings
   bool html = false;
