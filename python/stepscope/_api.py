@@ -74,7 +74,19 @@ def init() -> bool:
     _prepare()
     if native.active():
         native.add_evidence(k.EVIDENCE_INIT)
+        _watch_end()
     return bool(native.active())
+
+
+def _watch_end() -> None:
+    """How the process ends is of interest even when it never imports torch, with which the other hooks come."""
+    try:
+        from stepscope.hooks import exceptions, exit
+
+        exceptions.install(None, native)  # type: ignore[arg-type]
+        exit.install(None, native)  # type: ignore[arg-type]
+    except Exception:
+        pass
 
 
 def _of_a_rank() -> bool:
@@ -188,8 +200,8 @@ def log(**values: Any) -> None:
     """Records values for the current step: ``log(loss=…, tokens=…, samples=…, lr=…, epoch=…)`` or names of your own.
 
     Numbers, numpy scalars and CPU tensors of one element are taken; a tensor on a GPU is not, since reading it would
-    make the GPU wait (pass ``tensor.item()`` where you have it anyway). ``tokens`` and ``samples`` count what this rank
-    processed since the last call. Never raises.
+    make the GPU wait (pass ``tensor.item()`` where you have it anyway). ``tokens``, ``samples`` and ``flops`` count what
+    this rank processed since the last call; they replace what is counted from the batches. Never raises.
     """
     if not _ready:
         _prepare()

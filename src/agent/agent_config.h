@@ -27,6 +27,8 @@ struct AgentConfig {
   bool html_report = false;
   bool keep_rings = false;             // also when nobody died
   std::map<std::string, double> thresholds;
+  std::vector<std::string> silence;    // pieces of advice, by cause
+  double flops_per_step = 0, peak_flops = 0;
   std::vector<std::string> notes;      // losses the launcher knows of: "logs: read-only", …
 
   std::string to_json() const;

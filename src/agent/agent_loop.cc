@@ -113,7 +113,7 @@ Agent::Agent(ControlChannel channel, AgentConfig config, std::vector<Frame> firs
       rings_(config_.shm_dir),
       marks_(config_.shm_dir),
       requests_(config_.shm_dir),
-      pipeline_(EngineOptions{0, config_.thresholds}),
+      pipeline_(EngineOptions{0, config_.thresholds, config_.silence, config_.flops_per_step, config_.peak_flops}),
       store_(config_, pipeline_),
       host_(config_.interval_s, config_.thresholds) {
   watch(channel_.fd(), kKeyChannel);
@@ -345,6 +345,9 @@ void Agent::finish() {
   const std::string text = write_report(snapshot, config_, folder_);
   state_loss_once();
   channel_.send(FrameType::kSummary, text);
+  if (config_.attached && !folder_ && !config_.shm_dir.empty()) {  // the process shows it before it is gone
+    (void)write_file_atomic(path_join(config_.shm_dir, "final_summary.txt"), text);
+  }
   learn_exit(snapshot);
   store_.finish(snapshot, host_.facts(), now_ns);
   folder_.write("manifest.json", manifest_json(config_, snapshot.run.status, end_, pipeline_));

@@ -88,8 +88,14 @@ TEST(AgentConfig, SurvivesJson) {
   config.started_ns = 1ull << 60;
   config.thresholds = {{"x", 0.5}};
   config.notes = {"n"};
+  config.attached = true;
+  config.silence = {"batchnorm"};
+  config.flops_per_step = 2e12;
   const auto back = AgentConfig::from_json(config.to_json());
   ASSERT_TRUE(back) << back.error().message;
+  EXPECT_TRUE(back->attached);
+  EXPECT_EQ(back->silence, config.silence);
+  EXPECT_EQ(back->flops_per_step, 2e12);
   EXPECT_EQ(back->command, (std::vector<std::string>{"python", "a \xef\xbf\xbd b", "\"", ""}));
   EXPECT_EQ(back->started_ns, config.started_ns);
   EXPECT_EQ(back->thresholds, config.thresholds);

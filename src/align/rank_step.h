@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -116,7 +117,9 @@ struct RankStep {
   int64_t gc_ns = 0;                        // host_pause by cause
   int64_t sync_ns = 0;
   double loss = 0; bool has_loss = false;
-  double tokens = 0, samples = 0;
+  double tokens = 0, samples = 0;           // as the program logged them, else as counted
+  double counted_samples = 0, counted_tokens = 0;  // from the shapes of fetched batches
+  double flops = 0;                         // as the program logged them
   uint64_t signature = 0;                   // hash of the optimizers that stepped: compare like with like
   uint32_t records = 0, lost = 0;
 
@@ -133,6 +136,13 @@ struct SyncSite {
   std::string site;
   uint64_t count = 0;
   int64_t total_ns = 0;
+};
+
+// Something of the program's set-up that the hooks saw, told once (NameKind::kAdvice).
+struct ConfigFact {
+  std::string subject;                       // ddp, loader, fsdp, threads, …
+  uint64_t id = 0;                           // tells objects of one subject apart; loaders: as in their records
+  std::map<std::string, std::string> values;
 };
 
 // What happened to a rank outside of its completed steps.
@@ -158,6 +168,10 @@ struct RankLife {
   std::vector<OutOfMemory> out_of_memory;
   std::vector<SyncSite> sync_sites;      // in training steps; by total time, longest first, at most kMaxSyncSites
   std::vector<std::string> unavailable;  // "signal: reason"
+  std::vector<ConfigFact> configuration;  // newest of each subject and id
+  std::vector<uint64_t> training_loaders; // whose batches led to gradients
+  std::string device;                     // "cuda:0 NVIDIA H100 80GB HBM3", "cpu"; "" = not told
+  bool group_destroyed = false;           // destroy_process_group was called for the whole job
 
   // When it failed: an exception is older than the exit that follows it.
   int64_t failed_ns() const { return exception_ns > 0 ? std::min(exception_ns, end_ns) : end_ns; }

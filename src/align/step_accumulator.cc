@@ -83,6 +83,9 @@ void StepAccumulator::join(StepAccumulator& later) {
   if (b.has_loss) data_.loss = b.loss, data_.has_loss = true;
   data_.tokens += b.tokens;
   data_.samples += b.samples;
+  data_.counted_samples += b.counted_samples;
+  data_.counted_tokens += b.counted_tokens;
+  data_.flops += b.flops;
   data_.signature ^= b.signature;
   data_.records += b.records;
   data_.lost += b.lost;

@@ -20,12 +20,14 @@ namespace {
 
 constexpr int64_t kTagFloorNs = 1'000'000;        // a millisecond of compile, save or validation tags a step
 constexpr size_t kMaxOoms = 16;
+constexpr size_t kMaxLoaders = 64, kMaxConfiguration = 128;
 constexpr size_t kMaxUndecided = 4 * StepRule::kFallbackBackwards;
 
 enum class LoaderRole : uint8_t { kUnknown, kTraining, kEvaluation };
 
 struct Loader {
   LoaderRole role = LoaderRole::kUnknown;
+  double batch = 0;       // samples of a batch as the loader was set up, 0 = not known
   bool starting = false;  // its iterator was just made: the first fetch waits for worker start
 };
 
@@ -63,6 +65,9 @@ struct StepBuilder::Impl {
   uint64_t last_fetch_loader = 0;
   bool fetched_since_work = false;   // a fetch came after the newest backward or optimizer
   int64_t pending_fetch_ns = 0, pending_epoch_ns = 0;  // charged while the loader's role was unknown
+  double pending_samples = 0, pending_tokens = 0;      // likewise
+  double last_batch = 0;             // samples counted for the newest fetch, until its shape is told
+  bool samples_logged = false, tokens_logged = false;  // by the program: then nothing is counted
   bool scaler_stepped = false;
   int step_depth = 0;
   DeviceMemory memory;
@@ -147,6 +152,8 @@ struct StepBuilder::Impl {
     RankStep step = work.take(end_ns);
     step.step = life.steps++;
     step.signature = rule.closed_signature();
+    if (!samples_logged) step.samples = step.counted_samples;
+    if (!tokens_logged) step.tokens = step.counted_tokens;
     step.tags |= extra_tags;
     if (step.own[index(Category::kCompile)] > kTagFloorNs) step.tags |= kTagCompile;
     if (step.own[index(Category::kCheckpoint)] > kTagFloorNs) step.tags |= kTagCheckpoint;
@@ -255,11 +262,18 @@ struct StepBuilder::Impl {
     return e.thread == main_thread;
   }
 
+  void is_training(uint64_t loader) {
+    loaders[loader].role = LoaderRole::kTraining;
+    auto& known = life.training_loaders;
+    if (known.size() < kMaxLoaders && std::find(known.begin(), known.end(), loader) == known.end()) known.push_back(loader);
+  }
+
   void training_work() {
     evaluating = false;
     // A batch that leads to gradients is training, whatever ran on it before (a teacher's forward looks like evaluation).
-    if (last_fetch_loader && fetched_since_work) loaders[last_fetch_loader].role = LoaderRole::kTraining;
+    if (last_fetch_loader && fetched_since_work) is_training(last_fetch_loader);
     pending_fetch_ns = pending_epoch_ns = 0;
+    pending_samples = pending_tokens = 0;
   }
 
   void evaluation_work() {
@@ -269,8 +283,11 @@ struct StepBuilder::Impl {
       loader.role = LoaderRole::kEvaluation;
       open.move_own(Category::kInputWait, Category::kValidation, pending_fetch_ns);
       open.move_own(Category::kEpochStart, Category::kValidation, pending_epoch_ns);
+      open.facts().counted_samples -= pending_samples;
+      open.facts().counted_tokens -= pending_tokens;
     }
     pending_fetch_ns = pending_epoch_ns = 0;
+    pending_samples = pending_tokens = 0;
   }
 
   void push_span(const Event& e, Kind kind, Category category, bool covers = false, bool interrupts = false) {
@@ -317,6 +334,7 @@ struct StepBuilder::Impl {
       case Kind::kFetch: return begin_fetch(e, t);
       case Kind::kLoaderCreate:
         loaders[e.a].starting = e.b > 0;
+        loaders[e.a].batch = static_cast<double>(e.c);
         return push_span(e, kind, loaders[e.a].role == LoaderRole::kEvaluation ? Category::kValidation : Category::kEpochStart);
       case Kind::kWait:
         flush_stall();
@@ -330,7 +348,7 @@ struct StepBuilder::Impl {
         if (life.init_begin_ns == 0) life.init_begin_ns = t;
         return push_span(e, kind, Category::kStartup, true);
       case Kind::kTeardown:
-        life.teardown_begun = true;
+        life.teardown_begun = life.group_destroyed = true;
         return push_span(e, kind, Category::kTeardown, true);
       default: return;
     }
@@ -436,7 +454,20 @@ struct StepBuilder::Impl {
     if (loader.role == LoaderRole::kUnknown) {
       (span.category == Category::kEpochStart ? pending_epoch_ns : pending_fetch_ns) += ns;
     }
+    last_batch = loader.batch;
+    if (last_batch > 0) count_batch(last_batch, 0);
     open.facts().fetch.add({1, static_cast<uint32_t>(e.b), static_cast<uint32_t>(e.c), static_cast<uint32_t>(e.d), ns});
+  }
+
+  // Batches of a loader that turns out to be for evaluation are taken back (evaluation_work).
+  void count_batch(double samples, double tokens) {
+    const LoaderRole role = last_fetch_loader ? loaders[last_fetch_loader].role
+                            : evaluating      ? LoaderRole::kEvaluation
+                                              : LoaderRole::kTraining;
+    if (role == LoaderRole::kEvaluation) return;
+    open.facts().counted_samples += samples;
+    open.facts().counted_tokens += tokens;
+    if (role == LoaderRole::kUnknown) pending_samples += samples, pending_tokens += tokens;
   }
 
   void mark(const Event& e, Kind kind, int64_t t, bool main) {
@@ -494,12 +525,14 @@ struct StepBuilder::Impl {
         const double value = std::bit_cast<double>(e.b);
         RankStep& facts = open.facts();
         if (found->second == "loss") facts.loss = value, facts.has_loss = true;
-        if (found->second == "tokens") facts.tokens += value;
-        if (found->second == "samples") facts.samples += value;
+        if (found->second == "tokens") facts.tokens += value, tokens_logged = true;
+        if (found->second == "samples") facts.samples += value, samples_logged = true;
+        if (found->second == "flops") facts.flops += value;
         return;
       }
       case Kind::kShape:
-        if (!evaluating) open.facts().samples += static_cast<double>(e.a), open.facts().tokens += static_cast<double>(e.b);
+        count_batch(static_cast<double>(e.a) - last_batch, static_cast<double>(e.b));
+        last_batch = 0;
         return;
       case Kind::kException: {
         const auto found = names.find({static_cast<uint16_t>(NameKind::kException), e.a});
@@ -557,6 +590,22 @@ struct StepBuilder::Impl {
     if (edge == Edge::kEnd) end(e, kind, t);
   }
 
+  // "subject|name=value;name=value"
+  void push_configuration(uint64_t id, const std::string& text) {
+    const size_t bar = std::min(text.find('|'), text.size());
+    ConfigFact fact{text.substr(0, bar), id, {}};
+    for (size_t at = bar + 1; at < text.size();) {
+      const size_t end = std::min(text.find(';', at), text.size());
+      const size_t equals = text.find('=', at);
+      if (equals < end) fact.values[text.substr(at, equals - at)] = text.substr(equals + 1, end - equals - 1);
+      at = end + 1;
+    }
+    auto& known = life.configuration;
+    const auto same = std::find_if(known.begin(), known.end(), [&](const ConfigFact& f) { return f.subject == fact.subject && f.id == id; });
+    if (same != known.end()) *same = std::move(fact);
+    else if (known.size() < kMaxConfiguration) known.push_back(std::move(fact));
+  }
+
   void finish(int64_t end_ns) {
     if (finished) return;
     const int64_t t = std::max(end_ns, last_ns);
@@ -591,6 +640,8 @@ void StepBuilder::push(const Event& event) {
 void StepBuilder::push_name(uint16_t kind, uint64_t id, const std::string& text) {
   impl_->names[{kind, id}] = text;
   if (kind == static_cast<uint16_t>(NameKind::kUnavailable)) impl_->life.unavailable.push_back(text);
+  if (kind == static_cast<uint16_t>(NameKind::kFact) && text.starts_with("device=")) impl_->life.device = text.substr(7);
+  if (kind == static_cast<uint16_t>(NameKind::kAdvice)) impl_->push_configuration(id, text);
   if (kind != static_cast<uint16_t>(NameKind::kGroup)) return;
   Group group;
   const size_t bar = text.rfind('|');

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <bit>
 #include <numeric>
 
 #include "blackbox/event_kind.h"
@@ -18,6 +19,16 @@ class Loop {
   Loop& pass(int64_t us) { return t_ += static_cast<uint64_t>(us) * 1000, *this; }
   Loop& begin(Kind k, uint64_t a = 0, uint16_t flags = 0, uint64_t b = 0) { return send(k, Edge::kBegin, a, flags, b); }
   Loop& end(Kind k, uint64_t a = 0, uint16_t flags = 0) { return send(k, Edge::kEnd, a, flags, 0); }
+  // An iterator of a loader that says how large its batches are.
+  Loop& epoch(uint64_t loader, uint64_t batch) {
+    builder.push({t_, pack_kind(Kind::kLoaderCreate, Edge::kBegin), 0, thread_, loader, 0, batch, 0});
+    return end(Kind::kLoaderCreate, loader);
+  }
+  Loop& value(const char* name, double number) {
+    const uint64_t id = std::hash<std::string>()(name);
+    builder.push_name(static_cast<uint16_t>(NameKind::kValue), id, name);
+    return mark(Kind::kValue, id, std::bit_cast<uint64_t>(number));
+  }
   Loop& mark(Kind k, uint64_t a = 0, uint64_t b = 0) { return send(k, Edge::kMark, a, 0, b); }
   Loop& span(Kind k, int64_t us, uint64_t a = 0, uint16_t flags = 0) { return begin(k, a, flags).pass(us).end(k, a); }
   Loop& fetch(uint64_t loader = 1) { return span(Kind::kFetch, 100, loader); }
@@ -293,6 +304,84 @@ TEST(Ledger, TrainingInAnotherThread) {
   l.builder = StepBuilder(7);
   for (int i = 0; i < 5; ++i) l.fetch().forward().backward().optimizer();
   EXPECT_EQ(l.finish().size(), 5u);
+}
+
+double samples_of(const std::vector<RankStep>& steps) {
+  double total = 0;
+  for (const RankStep& s : steps) total += s.samples;
+  return total;
+}
+
+TEST(Throughput, BatchesAreCountedAsTheLoaderWasSetUp) {
+  Loop l;
+  l.epoch(1, 16);
+  for (int i = 0; i < 5; ++i) l.fetch().forward().backward().optimizer();
+  const auto steps = l.finish();
+  EXPECT_EQ(samples_of(steps), 80);
+  EXPECT_EQ(steps[2].samples, 16);
+  EXPECT_EQ(steps[2].tokens, 0);
+}
+
+TEST(Throughput, TheShapeOfABatchCountsMoreThanTheSetUp) {
+  Loop l;
+  l.epoch(1, 16);
+  for (int i = 0; i < 4; ++i) {
+    const uint64_t rows = i == 3 ? 5 : 16;  // the last one of an epoch
+    l.fetch().mark(Kind::kShape, rows, rows * 128).forward().backward().optimizer();
+  }
+  const auto steps = l.finish();
+  EXPECT_EQ(samples_of(steps), 53);
+  EXPECT_EQ(steps[1].tokens, 16 * 128);
+  EXPECT_EQ(steps[3].samples, 5);
+}
+
+TEST(Throughput, ValidationIsNoTraining) {
+  Loop l;
+  for (int i = 0; i < 4; ++i) {
+    l.fetch(1).mark(Kind::kShape, 8).forward().backward().optimizer();
+    for (int v = 0; v < 3; ++v) l.fetch(2).mark(Kind::kShape, 100).forward(1, false);
+  }
+  l.fetch(1).mark(Kind::kShape, 8).forward().backward().optimizer();
+  EXPECT_EQ(samples_of(l.finish()), 40);
+  EXPECT_EQ(l.builder.life().training_loaders, std::vector<uint64_t>{1});
+}
+
+TEST(Throughput, WhatTheProgramLogsIsTakenInstead) {
+  Loop l;
+  l.epoch(1, 16);
+  for (int i = 0; i < 4; ++i) {
+    l.fetch().mark(Kind::kShape, 16, 999).forward().backward();
+    l.value("samples", 12).value("tokens", 100).value("flops", 1e9).optimizer();
+  }
+  const auto steps = l.finish();
+  EXPECT_EQ(samples_of(steps), 48);
+  EXPECT_EQ(steps[0].tokens, 100);
+  EXPECT_EQ(steps[3].flops, 1e9);
+}
+
+TEST(Configuration, FactsAreReadAndReplaced) {
+  StepBuilder builder;
+  const auto kind = static_cast<uint16_t>(NameKind::kAdvice);
+  builder.push_name(kind, 5, "loader|workers=2;batch=16;epochs=1");
+  builder.push_name(kind, 6, "loader|workers=0");
+  builder.push_name(kind, 5, "loader|workers=2;batch=16;epochs=2");
+  builder.push_name(kind, 1, "ddp");                       // nothing said of it
+  builder.push_name(kind, 2, "odd|=x;y;z=;a=b=c;;");       // bytes of a stranger
+  builder.push_name(static_cast<uint16_t>(NameKind::kFact), 9, "device=cuda:0 NVIDIA H100 80GB HBM3");
+  const auto& facts = builder.life().configuration;
+  ASSERT_EQ(facts.size(), 4u);
+  EXPECT_EQ(facts[0].subject, "loader");
+  EXPECT_EQ(facts[0].values.at("epochs"), "2");
+  EXPECT_EQ(facts[0].values.at("batch"), "16");
+  EXPECT_TRUE(facts[2].values.empty());
+  EXPECT_EQ(facts[3].values.at("a"), "b=c");
+  EXPECT_EQ(builder.life().device, "cuda:0 NVIDIA H100 80GB HBM3");
+}
+
+TEST(Configuration, ItIsBounded) {
+  StepBuilder builder;
+  for (uint64_t id = 0; id < 10'000; ++id) builder.push_name(static_cast<uint16_t>(NameKind::kAdvice), id, "loader|workers=1");
+  EXPECT_LE(builder.life().configuration.size(), 128u);
 }
 
 RC_GTEST_PROP(StepBuilderProperty, AnyEventListKeepsTheBudgetClosed, ()) {

@@ -95,6 +95,7 @@ Cell to_cell(const RankStep& step) {
   cell.fetch_in_flight = step.fetch.in_flight;
   cell.samples = step.samples;
   cell.tokens = step.tokens;
+  cell.flops = step.flops;
   cell.loss = step.loss;
   cell.has_loss = step.has_loss;
   cell.signature = step.signature;

@@ -55,7 +55,7 @@ struct Cell {
   int32_t involuntary_switches = -1;
   uint32_t fetch_ready = 0, fetch_out_of_order = 0, fetch_in_flight = 0, fetches = 0;
   uint32_t collectives = 0, small_collectives = 0;  // small: below kSmallCollectiveBytes and outside of backward
-  double bytes = 0, samples = 0, tokens = 0, loss = 0;
+  double bytes = 0, samples = 0, tokens = 0, flops = 0, loss = 0;
   bool has_loss = false;
   uint64_t signature = 0;
 

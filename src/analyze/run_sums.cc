@@ -18,6 +18,7 @@ void RunSums::add(const StepRow& row) {
     sums.gpu_steps += cell.gpu ? 1 : 0;
     sums.samples += cell.samples;
     sums.tokens += cell.tokens;
+    sums.flops += cell.flops;
     ++sums.steps;
   }
 }

@@ -14,7 +14,7 @@ struct RankSums {
   double wall_ms = 0, host_wall_ms = 0;
   uint32_t gpu_steps = 0;
   uint32_t steps = 0;
-  double samples = 0, tokens = 0;
+  double samples = 0, tokens = 0, flops = 0;
 };
 
 struct RunSums {

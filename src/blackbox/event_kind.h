@@ -134,7 +134,7 @@ enum class NameKind : uint16_t {
   kFact = 9,        // "key=value": torch=2.15.0, nccl=…, device=cpu
   kMesh = 10,       // "dp,tp|2,2|<this rank's coordinate>|<group ids>"
   kCallSite = 11,   // "train.py:120"
-  kAdvice = 12,     // "KEY|evidence|fix": configuration seen from the live objects
+  kAdvice = 12,     // "loader|workers=4;batch=16": configuration seen from the live objects, "subject|name=value;…"
 };
 
 }  // namespace stepscope

@@ -98,6 +98,8 @@ std::vector<Check> check_python(const std::string& python, const std::string& in
   } else if (shell_code(answer.wait_status) != 0) {
     const std::string code = std::to_string(shell_code(answer.wait_status));
     checks.push_back({"python", CheckState::kMissing, python + " ended with exit code " + code + " while it was asked", checks.empty()});
+  } else if (checks.empty()) {
+    checks.push_back({"python", CheckState::kMissing, python + " is no Python: it ran nothing", true});
   }
   return checks;
 }

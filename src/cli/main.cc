@@ -29,6 +29,9 @@ struct RunOptions {
     value("--interval", "interval", "seconds between samples of host and devices (default: 1)");
     app.add_flag("--keep-rings,--keep_rings", switches["keep_rings"], "leave the ranks' black boxes in the run folder");
     app.add_flag("--html-report,--html_report", switches["html_report"], "also write final_summary.html");
+    value("--silence", "silence", "advice not to give, comma-separated (all = none at all)");
+    value("--flops-per-step,--flops_per_step", "flops_per_step", "FLOPs of one rank and step, for MFU");
+    value("--peak-flops,--peak_flops", "peak_flops", "FLOP/s of one device, where its name does not tell");
     app.add_flag("--disable", switches["disable"], "run the command bare, nothing is observed");
     value("--compat", "compat", "traceml: the script may import traceml or traceml_ai, which need not be installed");
     auto launch = [&](const char* flag, const char* name, const char* help) { app.add_option(flag, torchrun[name], help); };

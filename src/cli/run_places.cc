@@ -26,6 +26,9 @@ RunPlaces make_places(const Settings& settings, const std::string& version, cons
   config.html_report = settings.html_report;
   config.keep_rings = settings.keep_rings;
   config.thresholds = settings.thresholds;
+  config.silence = settings.silence;
+  config.flops_per_step = settings.flops_per_step;
+  config.peak_flops = settings.peak_flops;
   config.nonce = nonce;
   const std::string name = settings.run_name.empty() ? made_up_run_name() : settings.run_name;
   auto folder = RunFolder::create(settings.logs_dir, name);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <sstream>
 #include <string_view>
+#include <utility>
 
 #include "base/file.h"
 #include "cli/settings_file.h"
@@ -50,6 +51,28 @@ Status set_interval(Settings& s, const std::string& text) {
   return {};
 }
 
+// Comma-separated causes: "batchnorm, set_epoch".
+Status set_silence(Settings& s, const std::string& text) {
+  s.silence.clear();
+  std::string word;
+  for (char c : text + ",") {
+    if (c == ' ' || c == '\t') continue;
+    if (c != ',') word += c == '-' ? '_' : c;
+    else if (!word.empty()) s.silence.push_back(std::exchange(word, ""));
+  }
+  return {};
+}
+
+Status set_flops(double& target, const std::string& text) {
+  double value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc() || end != text.data() + text.size() || !(value >= 0 && value <= 1e30)) return fail("must be a number, such as 3.2e12");
+  target = value;
+  return {};
+}
+Status set_flops_per_step(Settings& s, const std::string& text) { return set_flops(s.flops_per_step, text); }
+Status set_peak_flops(Settings& s, const std::string& text) { return set_flops(s.peak_flops, text); }
+
 Status set_bool(bool& target, const std::string& text) {
   if (text == "1" || text == "true" || text == "yes" || text == "on") target = true;
   else if (text.empty() || text == "0" || text == "false" || text == "no" || text == "off") target = false;
@@ -75,6 +98,9 @@ constexpr Row kRows[] = {
     {"html_report", "STEPSCOPE_HTML_REPORT", "TRACEML_HTML_REPORT", set_html_report},
     {"keep_rings", "STEPSCOPE_KEEP_RINGS", "TRACEML_ENABLE_LOGGING", set_keep_rings},
     {"disable", "STEPSCOPE_DISABLE", "TRACEML_DISABLED", set_disable},
+    {"silence", "STEPSCOPE_SILENCE", nullptr, set_silence},
+    {"flops_per_step", "STEPSCOPE_FLOPS_PER_STEP", nullptr, set_flops_per_step},
+    {"peak_flops", "STEPSCOPE_PEAK_FLOPS", nullptr, set_peak_flops},
 };
 
 const Row* find_row(const std::string& name) {
@@ -103,7 +129,7 @@ Status apply_file(const std::string& path, const std::string& text, ResolvedSett
       result.settings.thresholds[entry.key] = *number;
       continue;
     }
-    const Row* row = entry.section.empty() || entry.section == "run" ? find_row(entry.key) : nullptr;
+    const Row* row = entry.section.empty() || entry.section == "run" || (entry.section == "advice" && entry.key == "silence") ? find_row(entry.key) : nullptr;
     if (!row) {
       result.warnings.push_back(where + " is not a setting and is left out");
       continue;

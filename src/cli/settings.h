@@ -22,6 +22,9 @@ struct Settings {
   bool keep_rings = false;             // leave every black box in the run folder, for `stepscope report`
   bool disable = false;                // run the command bare
   std::string compat;                  // "traceml": scripts that import traceml or traceml_ai get our names; "" = off
+  std::vector<std::string> silence;    // pieces of ADVICE nobody wants to hear, by cause; "all"
+  double flops_per_step = 0;           // of one rank; 0 = not known, no MFU unless the program logs them
+  double peak_flops = 0;               // FLOP/s of one device; 0 = by its name
   std::map<std::string, double> thresholds;  // [thresholds] of stepscope.toml, by the names of the rule spec
 };
 

@@ -148,5 +148,28 @@ TEST(Settings, FileIsFoundInTheNearestParent) {
   remove_flat_dir(folder);
 }
 
+TEST(Settings, AdviceThatIsNotWanted) {
+  const auto none = from({});
+  auto resolved = resolve_settings(none, none, "f", "[advice]\nsilence = \"batchnorm, set-epoch,\"\n");
+  ASSERT_TRUE(resolved) << resolved.error().message;
+  EXPECT_EQ(resolved->settings.silence, (std::vector<std::string>{"batchnorm", "set_epoch"}));
+  EXPECT_TRUE(resolved->warnings.empty());
+  resolved = resolve_settings(none, from({{"STEPSCOPE_SILENCE", "all"}}), "f", "silence = \"batchnorm\"\n");
+  ASSERT_TRUE(resolved);
+  EXPECT_EQ(resolved->settings.silence, std::vector<std::string>{"all"}) << "the environment wins, nothing is added up";
+  resolved = resolve_settings(none, none, "f", "[advice]\nmode = \"cli\"\n");
+  ASSERT_TRUE(resolved);
+  EXPECT_EQ(resolved->warnings.size(), 1u) << "only silence belongs there";
+}
+
+TEST(Settings, Flops) {
+  const auto none = from({});
+  auto resolved = resolve_settings(from({{"flops_per_step", "3.2e12"}, {"peak_flops", "312e12"}}), none, "f", "");
+  ASSERT_TRUE(resolved);
+  EXPECT_EQ(resolved->settings.flops_per_step, 3.2e12);
+  EXPECT_EQ(resolved->settings.peak_flops, 312e12);
+  for (const char* bad : {"-1", "x", "1e40", "nan", "3 T"}) EXPECT_FALSE(resolve_settings(from({{"flops_per_step", bad}}), none, "f", "")) << bad;
+}
+
 }  // namespace
 }  // namespace stepscope

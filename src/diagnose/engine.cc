@@ -8,6 +8,7 @@
 #include "analyze/run_sums.h"
 #include "diagnose/finding_book.h"
 #include "diagnose/judged.h"
+#include "diagnose/rules_advice.h"
 #include "diagnose/snapshot_tables.h"
 
 namespace stepscope {
@@ -15,7 +16,7 @@ namespace stepscope {
 namespace {
 
 constexpr Rule kRules[] = {judge_progress, judge_data,        judge_stragglers, judge_pauses,  judge_input,   judge_bound,
-                           judge_device,   judge_between,  judge_collectives, judge_observer,   judge_balance};
+                           judge_device,   judge_between,  judge_collectives, judge_observer,   judge_balance, judge_advice};
 constexpr uint32_t kNoBaseline = kTagCompile | kTagCheckpoint | kTagValidation | kTagEpochStart | kTagProvisional | kTagLossy;
 constexpr size_t kLiveRows = 96;  // the newest steps that live rules about shares and pauses look at
 
@@ -33,12 +34,22 @@ struct Engine::Impl {
   uint32_t judged_steps = 0, offset = 0;
   int64_t interrupted_ns = 0;
   bool over = false;
+  double flops_per_step = 0, peak_flops = 0;
+  std::set<std::string> silenced;
   std::vector<std::string> notes;
   std::function<void(const StepRow&)> row_sink;
 
   explicit Impl(const EngineOptions& options) : table([this](StepRow& row) { on_close(row); }) {
     for (const auto& [name, value] : options.thresholds)
       if (Status s = limits.set(name, value); !s) notes.push_back(s.error().message);
+    flops_per_step = options.flops_per_step;
+    peak_flops = options.peak_flops;
+    for (const std::string& cause : options.silence) {
+      const auto known = advice_causes();
+      if (cause != "all" && std::find(known.begin(), known.end(), cause) == known.end())
+        notes.push_back("no advice is called '" + cause + "' (docs/findings/advice.md lists them)");
+      silenced.insert(cause);
+    }
     if (options.world_size > 0) table.expect_ranks(options.world_size);
   }
 
@@ -68,6 +79,7 @@ struct Engine::Impl {
     }
     j.lives = &lives;
     j.groups = &groups;
+    j.silenced = &silenced;
     return j;
   }
 
@@ -181,7 +193,7 @@ Snapshot Engine::snapshot() const {
   s.observer.coverage = m.table.cells_expected() ? static_cast<double>(m.table.cells_seen()) / static_cast<double>(m.table.cells_expected()) : 0;
   s.observer.notes = m.notes;
   const Judged whole = m.judged(all_rows(m.table));
-  fill_tables(s, whole, m.sums, m.sections);
+  fill_tables(s, whole, m.sums, m.sections, {m.flops_per_step, m.peak_flops});
   return s;
 }
 

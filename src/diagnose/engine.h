@@ -18,6 +18,9 @@ namespace stepscope {
 struct EngineOptions {
   int world_size = 0;                // 0 = learned
   std::map<std::string, double> thresholds;  // overrides of spec/rules.toml names
+  std::vector<std::string> silence;          // causes of ADVICE that nobody wants to hear, or "all"
+  double flops_per_step = 0;                 // of one rank, where the program does not log them; 0 = not known
+  double peak_flops = 0;                     // FLOP/s of one device; 0 = by its name, where that is known
 };
 
 class Engine {

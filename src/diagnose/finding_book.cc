@@ -25,6 +25,7 @@ void FindingBook::date(std::vector<Finding>& findings, int64_t step) const {
 namespace {
 
 int urgency(const Finding& f) {
+  if (f.kind == "ADVICE") return 3;  // a hint never stands before a verdict, BALANCED included
   if (f.severity == Severity::kInfo) return 2;
   return f.kind == "HANG" || f.kind == "RANK_LOST" ? 0 : 1;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@ struct Judged {
   uint64_t records = 0, lost = 0, torn = 0;
   const std::map<int, RankLife>* lives = nullptr;
   const Groups* groups = nullptr;
+  const std::set<std::string>* silenced = nullptr;  // causes of ADVICE that the user does not want; "all"
 
   // Mean over ranks of the share of wall time in a category; `pick` chooses among the ranks' shares.
   std::vector<double> shares(const std::function<double(const Cell&)>& figure) const;  // per rank, over rows
@@ -86,6 +88,8 @@ void judge_collectives(const Judged&, std::vector<Finding>&);  // EXTRA_COLLECTI
 void judge_progress(const Judged&, std::vector<Finding>&);     // RANK_LOST, LATE_START
 void judge_observer(const Judged&, std::vector<Finding>&);     // OBSERVER_DEGRADED
 void judge_balance(const Judged&, std::vector<Finding>&);      // COMPUTE_BOUND, BALANCED: when nothing else was said
+
+void judge_advice(const Judged&, std::vector<Finding>&);       // ADVICE
 
 // Text helpers shared by titles: "48 ms", "1.5 s", "21 %", "ranks 0, 2, 3".
 std::string text_ms(double ms);

@@ -40,7 +40,7 @@ struct RankStat {
   std::optional<double> step_ms, own_ms, stall_ms, caused_wait_ms;  // medians per step; caused: mean per step
   std::map<std::string, std::optional<double>> phase_ms;            // medians of own time
   std::optional<double> cpu_share, rss_peak_bytes, uss_peak_bytes;
-  std::optional<double> samples_per_s, tokens_per_s;
+  std::optional<double> samples_per_s, tokens_per_s, flops_per_s, mfu;
   std::string last_phase;
   double process_wall_ms = 0;            // interpreter start to exit: what the rank's ledger adds up to
   double steps_wall_ms = 0;              // first step's begin to last step's end
@@ -96,7 +96,7 @@ struct Snapshot {
   std::vector<RankStat> ranks;
   std::vector<CollectiveStat> collectives;
   std::vector<DeviceMemoryRank> memory;
-  std::map<std::string, std::optional<double>> throughput;  // samples_per_s, tokens_per_s, mfu
+  std::map<std::string, std::optional<double>> throughput;  // samples_per_s, tokens_per_s, flops_per_s of the job; mfu (0..1)
   std::map<std::string, std::optional<double>> system, process;
   ObserverStat observer;
   std::vector<StepPoint> recent;         // newest steps, bounded

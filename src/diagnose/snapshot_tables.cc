@@ -6,6 +6,7 @@
 #include "analyze/robust.h"
 #include "analyze/straggler.h"
 #include "diagnose/device_collectives.h"
+#include "diagnose/device_peak.h"
 
 namespace stepscope {
 
@@ -66,7 +67,20 @@ std::string state_of(const RankLife& life) {
   return life.clean_exit ? "finished" : "lost";
 }
 
-void fill_ranks(Snapshot& s, const Judged& j, const RunSums& sums) {
+// What the rank computed, as the program logged it or as the user told for every step.
+double flops_of(const RankSums& sum, const FlopsGiven& given) { return sum.flops > 0 ? sum.flops : given.per_step * sum.steps; }
+
+double peak_of(const RankLife* life, const FlopsGiven& given) {
+  if (given.peak > 0 || !life) return given.peak;
+  return device_peak_flops(life->device).value_or(0);
+}
+
+const RankLife* life_of(const Judged& j, int rank) {
+  const auto found = j.lives->find(rank);
+  return found == j.lives->end() ? nullptr : &found->second;
+}
+
+void fill_ranks(Snapshot& s, const Judged& j, const RunSums& sums, const FlopsGiven& flops) {
   const std::vector<double> wall = rank_medians(j, [](const Cell& c) { return static_cast<double>(c.wall_ms); });
   const std::vector<double> own = rank_medians(j, [](const Cell& c) { return static_cast<double>(c.own_ms()); });
   const std::vector<double> stall = rank_medians(j, [](const Cell& c) { return static_cast<double>(c.stall_ms); });
@@ -92,6 +106,10 @@ void fill_ranks(Snapshot& s, const Judged& j, const RunSums& sums) {
       out.steps_wall_ms = sum.host_wall_ms;
       if (sum.wall_ms > 0 && sum.samples > 0) out.samples_per_s = sum.samples / sum.wall_ms * 1e3;
       if (sum.wall_ms > 0 && sum.tokens > 0) out.tokens_per_s = sum.tokens / sum.wall_ms * 1e3;
+      if (const double done = flops_of(sum, flops); sum.wall_ms > 0 && done > 0) {
+        out.flops_per_s = done / sum.wall_ms * 1e3;
+        if (const double peak = peak_of(life_of(j, r), flops); peak > 0) out.mfu = *out.flops_per_s / peak;
+      }
     }
     if (const auto found = j.lives->find(r); found != j.lives->end()) {
       const RankLife& life = found->second;
@@ -194,27 +212,41 @@ void fill_sections(Snapshot& s, const Judged& j, const std::vector<Section>& ext
   }
 }
 
+void fill_throughput(Snapshot& s, const Judged& j, const RunSums& sums, const FlopsGiven& given) {
+  double samples = 0, tokens = 0, flops = 0, peak = 0;
+  bool peaks_known = true;
+  for (size_t r = 0; r < sums.ranks.size(); ++r) {
+    if (sums.ranks[r].steps == 0) continue;
+    samples += sums.ranks[r].samples;
+    tokens += sums.ranks[r].tokens;
+    flops += flops_of(sums.ranks[r], given);
+    const double of_device = peak_of(life_of(j, static_cast<int>(r)), given);
+    peaks_known = peaks_known && of_device > 0;
+    peak += of_device;
+  }
+  const auto per_s = [&](double sum) { return sum > 0 && sums.wall_ms > 0 ? std::optional(sum / sums.wall_ms * 1e3) : std::nullopt; };
+  s.throughput["samples_per_s"] = per_s(samples);
+  s.throughput["tokens_per_s"] = per_s(tokens);
+  s.throughput["flops_per_s"] = per_s(flops);
+  const auto rate = per_s(flops);
+  s.throughput["mfu"] = rate && peaks_known && peak > 0 ? std::optional(*rate / peak) : std::nullopt;
+}
+
 }  // namespace
 
-void fill_tables(Snapshot& s, const Judged& whole, const RunSums& sums, const std::vector<Section>& external) {
+void fill_tables(Snapshot& s, const Judged& whole, const RunSums& sums, const std::vector<Section>& external, const FlopsGiven& flops) {
   s.job_clock = whole.on_device() ? "gpu" : "cpu";
   fill_phases(s, whole, sums);
-  fill_ranks(s, whole, sums);
+  fill_ranks(s, whole, sums, flops);
   fill_steps(s, whole);
   fill_collectives(s, whole);
   fill_sections(s, whole, external);
-  double ranks = 0, samples = 0, tokens = 0;
-  for (const RankSums& r : sums.ranks) {
-    if (r.steps == 0) continue;
-    ++ranks;
-    samples += r.samples;
-    tokens += r.tokens;
-  }
+  double ranks = 0;
+  for (const RankSums& r : sums.ranks) ranks += r.steps > 0 ? 1 : 0;
   for (const RankSums& r : sums.ranks)
     for (size_t c = 0; c < kCategoryCount && ranks > 0; ++c)
       s.job_ledger[c] += static_cast<int64_t>(std::llround(r.ms[c] * 1e6 / ranks));
-  s.throughput["samples_per_s"] = samples > 0 && sums.wall_ms > 0 ? std::optional(samples / sums.wall_ms * 1e3) : std::nullopt;
-  s.throughput["tokens_per_s"] = tokens > 0 && sums.wall_ms > 0 ? std::optional(tokens / sums.wall_ms * 1e3) : std::nullopt;
+  fill_throughput(s, whole, sums, flops);
 }
 
 }  // namespace stepscope

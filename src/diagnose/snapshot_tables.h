@@ -9,7 +9,14 @@
 
 namespace stepscope {
 
+// What the user told about arithmetic; 0 = not told.
+struct FlopsGiven {
+  double per_step = 0;  // of one rank
+  double peak = 0;      // FLOP/s of one device
+};
+
 // Fills all of `s` that follows from steps and lives; findings must be there already (sections name their worst).
-void fill_tables(Snapshot& s, const Judged& whole, const RunSums& sums, const std::vector<Section>& external);
+void fill_tables(Snapshot& s, const Judged& whole, const RunSums& sums, const std::vector<Section>& external,
+                 const FlopsGiven& flops = {});
 
 }  // namespace stepscope

@@ -36,7 +36,18 @@ namespace stepscope {
   X(lossy_share, 0.01)               \
   X(min_coverage, 0.8)               \
   X(extra_collectives_min, 8)        \
-  X(extra_collectives_bytes, 4096)
+  X(extra_collectives_bytes, 4096)   \
+  X(advice_input_share, 0.05)      \
+  X(advice_h2d_share, 0.02)        \
+  X(advice_epoch_start_share, 0.02) \
+  X(advice_min_epochs, 2)          \
+  X(advice_unused_steps, 8)        \
+  X(advice_bucket_mib, 5)          \
+  X(advice_fsdp_min_parameters, 1e6) \
+  X(advice_fsdp_root_share, 0.5)   \
+  X(advice_fsdp_many_units, 100)   \
+  X(advice_fsdp_tiny_parameters, 1e6) \
+  X(advice_offload_idle_share, 0.5)
 
 struct Thresholds {
 #define X(name, value) double name = value;

@@ -21,7 +21,14 @@ std::string digits(double value) {
 }
 
 constexpr std::pair<std::string_view, std::string_view> kLabels[] = {
-    {"h2d", "host to device"}, {"comm_transfer", "communication"}, {"user_code", "your code"}, {"gc", "garbage collection"}};
+    {"h2d", "host to device"}, {"comm_transfer", "communication"}, {"user_code", "your code"}, {"mfu", "MFU"}, {"gc", "garbage collection"}};
+
+std::string format_flops(double flops) {
+  constexpr std::pair<double, const char*> scales[] = {{1e18, "EFLOP"}, {1e15, "PFLOP"}, {1e12, "TFLOP"}, {1e9, "GFLOP"}, {1e6, "MFLOP"}};
+  for (const auto& [scale, unit] : scales)
+    if (flops >= scale) return digits(flops / scale) + " " + unit;
+  return digits(flops) + " FLOP";
+}
 
 constexpr std::string_view kUnits[] = {"_per_s", "_ms", "_us", "_ns", "_s", "_bytes", "_pct", "_share", "_celsius", "_watts"};
 
@@ -82,6 +89,8 @@ std::string format_seconds(MaybeNumber seconds) {
 
 std::string format_value(std::string_view name, MaybeNumber value) {
   if (missing(value)) return not_measured();
+  if (name == "mfu") return format_share(value);
+  if (name == "flops_per_s") return format_flops(*value);
   if (name.ends_with("_ms")) return format_ms(value);
   if (name.ends_with("_us")) return digits(*value) + " µs";
   if (name.ends_with("_ns")) return digits(*value) + " ns";

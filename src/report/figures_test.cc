@@ -49,6 +49,10 @@ TEST(Figures, UnitsComeFromTheName) {
   EXPECT_EQ(format_value("steps", 1234567), "1,234,567");
   EXPECT_EQ(value_label("rss_peak_bytes"), "rss peak");
   EXPECT_EQ(value_label("samples_per_s"), "samples");
+  EXPECT_EQ(format_value("mfu", 0.412), "41.2 %");
+  EXPECT_EQ(value_label("mfu"), "MFU");
+  EXPECT_EQ(format_value("flops_per_s", 3.2e14), "320 TFLOP");
+  EXPECT_EQ(format_value("flops_per_s", 12.0), "12.0 FLOP");
   EXPECT_EQ(category_label("straggler_wait"), "straggler wait");
 }
 

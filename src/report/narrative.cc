@@ -25,6 +25,13 @@ constexpr Pair kCauses[] = {
     {"epoch_start", "workers start anew at each epoch"},
     {"in_process", "the loader runs inside the training process (num_workers=0)"},
     {"cpu_contention", "other work takes its CPU"},
+    {"batchnorm", "BatchNorm under DDP"},
+    {"last_batch", "a smaller last batch"},
+    {"num_workers", "the loader runs inside the training process (num_workers=0)"},
+    {"pin_memory", "memory of batches is not pinned"},
+    {"set_epoch", "set_epoch is not called"},
+    {"cpu_offload", "parameters are offloaded to the host"},
+    {"threads", "more threads than cores"},
 };
 
 constexpr Pair kPatterns[] = {
@@ -180,6 +187,10 @@ std::vector<std::string> value_phrases(const std::map<std::string, std::optional
   std::vector<std::string> out;
   for (const auto& [name, value] : values) {
     if (!value || !std::isfinite(*value)) continue;
+    if (name == "flops_per_s") {
+      out.push_back(format_value(name, value) + "/s");
+      continue;
+    }
     const bool rate = name.ends_with("_per_s");
     out.push_back(rate ? format_value("", *value) + " " + value_label(name) + "/s" : value_label(name) + " " + format_value(name, value));
   }

@@ -122,6 +122,8 @@ OrderedJson per_rank_json(const Snapshot& s) {
                    {"uss_peak_bytes", json_named_number("uss_peak_bytes", r.uss_peak_bytes)},
                    {"samples_per_s", json_number(r.samples_per_s)},
                    {"tokens_per_s", json_number(r.tokens_per_s)},
+                   {"flops_per_s", json_number(r.flops_per_s)},
+                   {"mfu", json_number(r.mfu)},
                    {"last_phase", json_text_or_null(r.last_phase)}});
   }
   return out;

@@ -123,6 +123,8 @@ RankStat read_rank(const JsonFields& f) {
   r.uss_peak_bytes = f.number("uss_peak_bytes");
   r.samples_per_s = f.number("samples_per_s");
   r.tokens_per_s = f.number("tokens_per_s");
+  r.flops_per_s = f.number("flops_per_s");
+  r.mfu = f.number("mfu");
   r.last_phase = f.text("last_phase");
   return r;
 }

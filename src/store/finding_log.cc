@@ -21,7 +21,7 @@ std::optional<std::string> text_or_null(const std::string& text) { return text.e
 uint64_t FindingLog::put(int32_t attempt, const std::vector<Finding>& findings, int64_t step) {
   uint64_t refused = 0;
   std::map<Key, const Finding*> said;
-  for (const Finding& f : findings) said.emplace(Key{attempt, f.kind, json_list(f.ranks), f.phase}, &f);
+  for (const Finding& f : findings) said.emplace(Key{attempt, f.kind, json_list(f.ranks), f.kind == "ADVICE" ? f.cause : f.phase}, &f);
   for (const auto& [key, finding] : said) {
     const auto found = entries_.find(key);
     if (found == entries_.end()) {

@@ -12,6 +12,10 @@
 //   small_collectives 12         per step, outside of backward
 //   lost rank=1 step=50 signal=9 | exception="ValueError: x" | teardown=1
 //   lossy rank=0 step=20 count=5000
+//   config loader 5 workers=0;batch=8      a fact of the program's set-up that every rank tells (config 1 loader …: rank 1)
+//   silence batchnorm            advice that the user does not want
+//   init_group                   every rank calls init_process_group; destroy_group: and leaves by destroy_process_group
+//   flops_per_step 2e12          peak_flops 1e15
 //   expect KIND [rank=1] [phase=backward] [severity=warn|crit|info] [cause=..] [first=a..b] [detected<=n]
 //          [saves=a..b] [cost=a..b] [pattern=..]
 //   expect_silent                no finding of warn or crit
@@ -48,11 +52,15 @@ struct Fault {
 
 struct Loss { int rank = 0, step = 0, signal = 0; bool teardown = false; std::string exception; };
 
+struct Config { int rank = -1; uint64_t id = 0; std::string text; };  // rank -1 = all
+
 struct Scenario {
   int ranks = 2, steps = 100, world = 0, small_collectives = 0;
   uint64_t seed = 1;
   double noise = 0.03, comm_ms = 1;
-  bool explicit_steps = false;
+  bool explicit_steps = false, init_group = false, destroy_group = false;
+  std::vector<Config> configs;
+  EngineOptions options;
   std::array<uint64_t, 3> queue{};
   std::map<std::string, double> phases{{"input_wait", 0.5}, {"forward", 5}, {"backward", 8}, {"optimizer", 1}, {"gap", 0.2}};
   std::vector<Fault> faults;
@@ -109,6 +117,20 @@ inline Scenario read(const std::string& path) {
     else if (command == "small_collectives") in >> s.small_collectives;
     else if (command == "queue") in >> s.queue[0] >> s.queue[1] >> s.queue[2];
     else if (command == "explicit") s.explicit_steps = true;
+    else if (command == "init_group") s.init_group = true;
+    else if (command == "destroy_group") s.destroy_group = true;
+    else if (command == "flops_per_step") in >> s.options.flops_per_step;
+    else if (command == "peak_flops") in >> s.options.peak_flops;
+    else if (command == "silence") in >> s.options.silence.emplace_back();
+    else if (command == "config") {
+      Config c;
+      std::string subject, values;
+      in >> subject;
+      if (std::isdigit(static_cast<unsigned char>(subject[0]))) c.rank = std::stoi(subject), in >> subject;
+      in >> c.id >> values;
+      c.text = subject + "|" + values;
+      s.configs.push_back(c);
+    }
     else if (command == "phase") { std::string p; in >> p; in >> s.phases[p]; }
     else if (command == "fault") {
       const Words w = words_of(in);
@@ -170,7 +192,12 @@ class Play {
  public:
   explicit Play(const Scenario& s) : s_(s), rng_(s.seed) {
     for (int r = 0; r < s.ranks; ++r) lanes_.emplace_back(r, world(), 3'000'000ull * static_cast<uint64_t>(r * r + 1));
-    EngineOptions options;
+    for (const Config& c : s.configs)
+      for (int r = 0; r < s.ranks; ++r)
+        if (c.rank < 0 || c.rank == r) lanes_[r].builder().push_name(static_cast<uint16_t>(NameKind::kAdvice), c.id, c.text);
+    if (s.init_group)
+      for (RankWriter& lane : lanes_) lane.span(Kind::kInitGroup, 5);
+    EngineOptions options = s.options;
     options.world_size = world();
     engine_ = std::make_unique<Engine>(options);
   }
@@ -196,6 +223,7 @@ class Play {
       RankWriter& lane = lanes_[r];
       if (!lane.dead) {
         lane.pass(3);
+        if (s_.destroy_group) lane.span(Kind::kTeardown, 1);
         lane.event(Kind::kProcess, Edge::kMark, static_cast<uint64_t>(ProcessEvent::kExit));
         lane.builder().finish(static_cast<int64_t>(lane.now()));
         lane.builder().life().ended = lane.builder().life().clean_exit = true;

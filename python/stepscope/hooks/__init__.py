@@ -27,6 +27,7 @@ SIGNALS = (
     "save",
     "scheduler",
     "device",
+    "advice",
 )
 _GUARD = "_stepscope_installed"
 

@@ -14,7 +14,7 @@ from typing import Any
 from stepscope import _kinds as k
 from stepscope import _native as native
 from stepscope._late import when_imported
-from stepscope.hooks import names, opening
+from stepscope.hooks import advice, names, opening
 from stepscope.hooks.worker import WorkerEntry, can_be_spawned
 
 _ids = itertools.count(1)
@@ -97,6 +97,10 @@ def _wrap_iter(cls: Any, worker_modules: list[Any]) -> None:
             workers, batch = int(self.num_workers), batch_size(self)
         except Exception:
             return original(self)
+        try:
+            advice.iterating(self, number)
+        except Exception:
+            pass
         native.mark(k.LOADER_CREATE, k.BEGIN, number, workers, batch)
         try:
             with _workers_report(worker_modules, self, number):

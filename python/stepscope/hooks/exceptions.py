@@ -11,6 +11,7 @@ from stepscope import _kinds as k
 from stepscope.hooks import names
 
 
+_hooked = False
 _last: list[BaseException] = []  # the exception already recorded as the end of the process
 
 
@@ -44,7 +45,12 @@ def record(kind: type[BaseException], value: BaseException | None, of_process: b
         pass
 
 
-def install(torch: ModuleType, native: ModuleType) -> None:
+def install(torch: Any, native: ModuleType) -> None:
+    """``torch`` may be None: stepscope.init() comes before it is imported."""
+    global _hooked
+    if _hooked:
+        return
+    _hooked = True
     previous, previous_thread = sys.excepthook, threading.excepthook
 
     def excepthook(kind: type[BaseException], value: BaseException, trace: Any) -> Any:

@@ -6,12 +6,20 @@ import atexit
 import os
 import sys
 from types import ModuleType
+from typing import Any
 
 from stepscope import _kinds as k
 from stepscope.hooks import exceptions, groups
 
+_registered = False
 
-def install(torch: ModuleType, native: ModuleType) -> None:
+
+def install(torch: Any, native: ModuleType) -> None:
+    """``torch`` may be None: stepscope.init() comes before it is imported."""
+    global _registered
+    if _registered:
+        return
+    _registered = True
     owner = os.getpid()
 
     def at_exit() -> None:

@@ -37,7 +37,7 @@ def unavailable(signal: str, reason: str) -> None:
 
 def fact(key: str, value: object) -> None:
     """Reports a fact about this process."""
-    once(k.NAME_FACT, 0, f"{key}={value}"[:500])
+    once(k.NAME_FACT, k.text_id(key), f"{key}={value}"[:500])
 
 
 def facts(torch: ModuleType) -> None:

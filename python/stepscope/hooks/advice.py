@@ -1,0 +1,290 @@
+"""Facts about how the program is set up, read once from its live objects, for advice on the configuration.
+
+What is advised is decided by the reader (src/diagnose/rules_advice*.cc); here are only facts: how DDP and FSDP wrap the
+model, how the loaders sample, how many threads there are. They are read when an object is made, when a loader is
+iterated, and between the first few steps; nothing runs in a later step. Nothing is kept alive.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import statistics
+import weakref
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from stepscope import _kinds as k
+from stepscope._late import when_imported
+from stepscope.hooks import boundary, names
+
+_LOOKED_AT = 12  # steps between which DDP is asked for unused parameters; it counts them in its first ten
+_MOST_EPOCHS = 4  # after so many, more epochs say nothing new
+
+_ids = itertools.count(1)
+_ddp: list[tuple[int, weakref.ref[Any]]] = []  # models with find_unused_parameters
+_sharded: list[weakref.ref[Any]] = []  # what fully_shard or FSDP were given, in order
+_epochs: dict[int, set[int]] = {}  # per loader: values of its sampler's epoch
+_counts: dict[int, int] = {}  # per loader: epochs begun
+_steps = 0
+_most_unused: dict[int, int] = {}
+
+
+def record(subject: str, ident: int, **values: object) -> None:
+    """Tells facts about one object: ``"loader|workers=4;batch=16"``. Replaces what was told of it before. None is left
+    out."""
+    parts = [f"{key}={_plain(value)}" for key, value in values.items() if value is not None]
+    names.once(k.NAME_ADVICE, ident, f"{subject}|{';'.join(parts)}"[:500])
+
+
+def _plain(value: object) -> str:
+    return "".join(c if c not in "|;=" else "_" for c in str(int(value) if isinstance(value, bool) else value))
+
+
+# ---- DistributedDataParallel ----
+
+
+def _ddp_made(module: Any) -> None:
+    import torch
+
+    norm = torch.nn.modules.batchnorm
+    layers = sum(isinstance(m, norm._BatchNorm) and not isinstance(m, norm.SyncBatchNorm) for m in module.modules())
+    size = sum(p.numel() * p.element_size() for p in module.parameters() if p.requires_grad)
+    unused = bool(getattr(module, "find_unused_parameters", False))
+    ident = next(_ids)
+    record(
+        "ddp",
+        ident,
+        world=module.process_group.size(),
+        batchnorm=layers,
+        find_unused=unused,
+        static_graph=getattr(module, "static_graph", None),
+        bucket_bytes=getattr(module, "bucket_bytes_cap", None),
+        parameter_bytes=size,
+    )
+    if unused:
+        _ddp.append((ident, weakref.ref(module)))
+
+
+def _ask_ddp(last: bool) -> None:
+    for ident, ref in _ddp:
+        module = ref()
+        if module is None:
+            continue
+        data = module._get_ddp_logging_data()
+        steps = int(data.get("iteration") or 0)
+        _most_unused[ident] = max(_most_unused.get(ident, 0), int(data.get("unused_parameter_size") or 0))
+        if last:
+            record("ddp_unused", ident, steps=steps, most=_most_unused[ident])
+
+
+# ---- FSDP ----
+
+
+def _shares_root(ref: weakref.ref[Any]) -> Any:
+    """The module when it is the root of what was sharded, else None."""
+    module = ref()
+    if module is None:
+        return None
+    state = getattr(module, "_get_fsdp_state", None)
+    root = state()._is_root if state is not None else getattr(module, "_is_root", None)
+    return module if root else None
+
+
+def _fsdp2_units(root: Any) -> tuple[list[int], Any]:
+    """Parameters of each unit, the root's first, and one of the groups."""
+    sizes, some = [], None
+    for module in root.modules():
+        state = getattr(module, "_get_fsdp_state", None)
+        group = getattr(state(), "_fsdp_param_group", None) if state is not None else None
+        if group is None:
+            if module is root:
+                sizes.append(0)
+            continue
+        some = some or group
+        sizes.append(sum(p._orig_size.numel() for p in group.fsdp_params))
+    return sizes, some
+
+
+def _fsdp1_units(root: Any) -> list[int]:
+    sizes = []
+    for module in type(root).fsdp_modules(root):
+        handle = getattr(module, "_handle", None)
+        flat = getattr(handle, "flat_param", None)
+        size = getattr(flat, "_unpadded_unsharded_size", None)
+        sizes.append(int(size.numel()) if size is not None else 0)
+    return sizes
+
+
+def _describe_fsdp(root: Any) -> None:
+    import torch
+
+    values: dict[str, object]
+    if hasattr(root, "_get_fsdp_state"):
+        sizes, group = _fsdp2_units(root)
+        mesh = getattr(getattr(group, "mesh_info", None), "mesh", None)
+        offload = "CPU" in type(getattr(group, "offload_policy", None)).__name__
+        values = {"version": 2, "world": mesh.size() if mesh is not None else None, "offload": offload}
+    else:
+        sizes = _fsdp1_units(root)
+        prefetch = getattr(root, "backward_prefetch", None)
+        offload = getattr(getattr(root, "cpu_offload", None), "offload_params", False)
+        values = {
+            "version": 1,
+            "world": root.process_group.size(),
+            "prefetch": getattr(prefetch, "name", "none"),
+            "offload": bool(offload),
+        }
+    if not sizes:
+        return
+    units = [s for s in sizes if s > 0]
+    device = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory if torch.cuda.is_initialized() else None
+    record(
+        "fsdp",
+        next(_ids),
+        **values,
+        units=len(units),
+        parameters=sum(sizes),
+        root_parameters=sizes[0],
+        median_parameters=int(statistics.median(units)) if units else None,
+        device_bytes=device,
+    )
+
+
+# ---- loaders ----
+
+
+def iterating(loader: Any, ident: int) -> None:
+    """Called at the start of each epoch of a loader. Cost after the first epochs: a look at the sampler's epoch."""
+    sampler = getattr(loader, "sampler", None)
+    distributed = hasattr(sampler, "num_replicas") and hasattr(sampler, "set_epoch")
+    epoch = getattr(sampler, "epoch", None) if distributed else None
+    seen = _epochs.setdefault(ident, set())
+    count = _counts[ident] = _counts.get(ident, 0) + 1
+    if count > _MOST_EPOCHS:
+        return
+    if isinstance(epoch, int):
+        seen.add(epoch)
+    dataset = getattr(loader, "dataset", None)
+    iterable = _is_iterable(dataset)
+    batch_sampler = getattr(loader, "batch_sampler", None)
+    record(
+        "loader",
+        ident,
+        workers=getattr(loader, "num_workers", None),
+        batch=getattr(loader, "batch_size", None) or getattr(batch_sampler, "batch_size", None),
+        pin=_flag(loader, "pin_memory"),
+        persistent=_flag(loader, "persistent_workers"),
+        drop_last=_flag(loader, "drop_last"),
+        iterable=iterable,
+        dataset=type(dataset).__name__,
+        sampler=type(sampler).__name__,
+        batch_sampler=type(batch_sampler).__name__,
+        samples=None if iterable else _length(dataset),
+        batches=None if iterable else _length(loader),
+        distributed=distributed,
+        shuffle=_flag(sampler, "shuffle") if distributed else None,
+        sampler_samples=_length(sampler) if distributed else None,
+        epochs=count,
+        distinct_epochs=len(seen) if isinstance(epoch, int) else None,
+        sampler_epoch=epoch if isinstance(epoch, int) else None,
+    )
+
+
+def _is_iterable(dataset: Any) -> bool:
+    from torch.utils.data import IterableDataset
+
+    return isinstance(dataset, IterableDataset)
+
+
+def _flag(owner: Any, attribute: str) -> int | None:
+    value = getattr(owner, attribute, None)
+    return int(value) if isinstance(value, bool) else None
+
+
+def _length(thing: Any) -> int | None:
+    """``len(thing)``, None where it has none. At most a few calls per loader."""
+    try:
+        return len(thing)
+    except Exception:
+        return None
+
+
+# ---- the first steps ----
+
+
+def _cores() -> float:
+    """Cores that this process may use: its affinity, and the quota of its control group."""
+    cores = float(len(os.sched_getaffinity(0)))
+    try:
+        with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:
+            quota, period = file.read().split()
+        if quota != "max":
+            cores = min(cores, float(quota) / float(period))
+    except (OSError, ValueError):
+        pass
+    return cores
+
+
+def _between_steps() -> None:
+    global _steps
+    _steps += 1
+    last = _steps >= _LOOKED_AT
+    if _steps == 1:
+        import torch
+
+        record("threads", 0, torch=torch.get_num_threads(), cores=round(_cores(), 2))
+        root = next((m for m in map(_shares_root, _sharded) if m is not None), None)
+        if root is not None:
+            _quietly("advice on FSDP", _describe_fsdp, root)
+        _sharded.clear()
+    if _ddp:
+        _quietly("advice on unused parameters", _ask_ddp, last)
+    if _ddp and not last:
+        boundary.request(_between_steps)
+
+
+def _quietly(what: str, function: Callable[..., None], *args: Any) -> None:
+    try:
+        function(*args)
+    except Exception as error:
+        names.unavailable(what, f"{type(error).__name__}: {error}")
+
+
+def _wrap_constructor(cls: Any, what: str, made: Callable[[Any], None]) -> None:
+    original = cls.__init__
+
+    @functools.wraps(original)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        _quietly(what, made, self)
+
+    cls.__init__ = __init__
+
+
+def _wrap_fully_shard(module: ModuleType) -> None:
+    original = module.fully_shard
+
+    @functools.wraps(original)
+    def fully_shard(target: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(target, *args, **kwargs)
+        if hasattr(target, "modules"):
+            _sharded.append(weakref.ref(target))
+        return result
+
+    fully_shard.__dict__.update(original.__dict__)
+    module.fully_shard = fully_shard  # type: ignore[attr-defined]
+
+
+def install(torch: ModuleType, _native: ModuleType) -> None:
+    from torch.nn.parallel import distributed
+
+    _wrap_constructor(distributed.DistributedDataParallel, "advice on DDP", _ddp_made)
+    when_imported(
+        "torch.distributed.fsdp.fully_sharded_data_parallel",
+        lambda m: _wrap_constructor(m.FullyShardedDataParallel, "advice on FSDP", lambda x: _sharded.append(weakref.ref(x))),
+    )
+    when_imported("torch.distributed.fsdp._fully_shard._fully_shard", _wrap_fully_shard)
+    boundary.request(_between_steps)

@@ -1,0 +1,89 @@
+#include "diagnose/rules_advice.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace stepscope {
+
+namespace {
+
+constexpr std::string_view kCauses[] = {
+    "batchnorm",          "unused_parameters", "small_buckets",      "distributed_sampler", "set_epoch",      "uneven_batches",
+    "last_batch",         "num_workers",       "pin_memory",         "persistent_workers",  "threads",        "destroy_process_group",
+    "fsdp_root_unit",     "fsdp_tiny_units",   "backward_prefetch",  "cpu_offload",
+};
+
+Finding finding_of(const Judged& j, Advice advice) {
+  Finding f;
+  f.kind = "ADVICE";
+  f.section = "configuration";
+  f.job_scope = true;
+  f.cause = advice.cause;
+  f.coverage = j.coverage;
+  f.confidence = 0.9;
+  f.title = std::move(advice.title);
+  f.action = std::move(advice.action);
+  f.evidence = std::move(advice.evidence);
+  return f;
+}
+
+}  // namespace
+
+std::span<const std::string_view> advice_causes() { return kCauses; }
+
+const ConfigFact* Configuration::find(std::string_view subject) const {
+  const auto& list = life_.configuration;
+  const auto found = std::find_if(list.begin(), list.end(), [&](const ConfigFact& f) { return f.subject == subject; });
+  return found == list.end() ? nullptr : &*found;
+}
+
+const ConfigFact* Configuration::find(std::string_view subject, uint64_t id) const {
+  const auto& list = life_.configuration;
+  const auto found = std::find_if(list.begin(), list.end(), [&](const ConfigFact& f) { return f.subject == subject && f.id == id; });
+  return found == list.end() ? nullptr : &*found;
+}
+
+std::vector<const ConfigFact*> Configuration::training_loaders() const {
+  std::vector<const ConfigFact*> out;
+  for (uint64_t id : life_.training_loaders)
+    if (const ConfigFact* fact = find("loader", id)) out.push_back(fact);
+  return out;
+}
+
+int Configuration::data_ranks() const {
+  double ranks = 1;
+  for (const char* subject : {"ddp", "fsdp"})
+    if (const ConfigFact* fact = find(subject)) ranks = std::max(ranks, number(*fact, "world", 1));
+  return static_cast<int>(ranks);
+}
+
+double number(const ConfigFact& fact, const std::string& name, double otherwise) {
+  const auto found = fact.values.find(name);
+  if (found == fact.values.end()) return otherwise;
+  char* end = nullptr;
+  const double value = std::strtod(found->second.c_str(), &end);
+  return end != found->second.c_str() && *end == 0 ? value : otherwise;
+}
+
+std::string text(const ConfigFact& fact, const std::string& name) {
+  const auto found = fact.values.find(name);
+  return found == fact.values.end() ? "" : found->second;
+}
+
+void judge_advice(const Judged& j, std::vector<Finding>& out) {
+  const auto silenced = [&](std::string_view cause) {
+    return j.silenced && (j.silenced->contains("all") || j.silenced->contains(std::string(cause)));
+  };
+  const auto add = [&](std::vector<Advice> list) {
+    for (Advice& advice : list)
+      if (!silenced(advice.cause)) out.push_back(finding_of(j, std::move(advice)));
+  };
+  if (j.lives->empty()) return;
+  const Configuration first(j.lives->begin()->second);
+  add(advice_on_ddp(j, first));
+  add(advice_on_loaders(j, first));
+  add(advice_on_fsdp(j, first));
+  add(advice_on_processes(j));
+}
+
+}  // namespace stepscope

@@ -1,0 +1,64 @@
+// Advice on FSDP: fsdp_root_unit, fsdp_tiny_units, backward_prefetch, cpu_offload.
+#include <algorithm>
+
+#define FMT_HEADER_ONLY
+#include <fmt/core.h>
+
+#include "diagnose/rules_advice.h"
+
+namespace stepscope {
+
+namespace {
+
+void wrapping(const Judged& j, const ConfigFact& fsdp, std::vector<Advice>& out) {
+  const double units = number(fsdp, "units", 0), parameters = number(fsdp, "parameters", 0);
+  const double root = number(fsdp, "root_parameters", 0), median = number(fsdp, "median_parameters", 0);
+  const Evidence counted{"units", {}, units, {}, ""};
+  if (parameters >= j.limits->advice_fsdp_min_parameters && root >= j.limits->advice_fsdp_root_share * parameters) {
+    out.push_back({"fsdp_root_unit",
+                   fmt::format("FSDP gathers {} of the parameters as one unit: they all lie whole on each device while it runs", text_share(root / parameters)),
+                   "wrap the repeated blocks too: fully_shard(block) for each before fully_shard(model), or an auto_wrap_policy",
+                   {counted, {"root_parameters", {}, root, {}, ""}, {"parameters", {}, parameters, {}, ""}}});
+  }
+  if (units >= j.limits->advice_fsdp_many_units && median < j.limits->advice_fsdp_tiny_parameters) {
+    out.push_back({"fsdp_tiny_units",
+                   fmt::format("FSDP has {:.0f} units with {:.0f} parameters in the median: many small all-gathers per step", units, median),
+                   "wrap whole blocks, not single layers",
+                   {counted, {"median_parameters", {}, median, {}, ""}}});
+  }
+}
+
+void backward_prefetch(const ConfigFact& fsdp, std::vector<Advice>& out) {
+  if (number(fsdp, "version", 0) != 1 || text(fsdp, "prefetch") != "none" || number(fsdp, "units", 0) < 2) return;
+  out.push_back({"backward_prefetch",
+                 "FSDP gathers the next parameters in backward only when it needs them (backward_prefetch=None)",
+                 "backward_prefetch=BackwardPrefetch.BACKWARD_PRE, unless memory is short",
+                 {{"units", {}, number(fsdp, "units", 0), {}, ""}}});
+}
+
+void cpu_offload(const Judged& j, const ConfigFact& fsdp, std::vector<Advice>& out) {
+  const double capacity = number(fsdp, "device_bytes", 0);
+  if (number(fsdp, "offload", 0) == 0 || capacity <= 0) return;
+  double most = -1;
+  for (const StepRow* row : j.with_warmup.rows)
+    for (const Cell& cell : row->cells) most = std::max(most, cell.reserved_bytes);
+  if (most < 0 || most > j.limits->advice_offload_idle_share * capacity) return;
+  out.push_back({"cpu_offload",
+                 fmt::format("FSDP keeps parameters in host memory although the devices never used more than {} of theirs", text_share(most / capacity)),
+                 "leave the offload policy out, as long as the parameters fit",
+                 {{"reserved_bytes", {}, most, {}, ""}, {"device_bytes", {}, capacity, {}, ""}}});
+}
+
+}  // namespace
+
+std::vector<Advice> advice_on_fsdp(const Judged& j, const Configuration& c) {
+  std::vector<Advice> out;
+  const ConfigFact* fsdp = c.find("fsdp");
+  if (!fsdp || number(*fsdp, "world", 1) < 2) return out;
+  wrapping(j, *fsdp, out);
+  backward_prefetch(*fsdp, out);
+  cpu_offload(j, *fsdp, out);
+  return out;
+}
+
+}  // namespace stepscope

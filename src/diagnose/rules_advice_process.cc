@@ -1,0 +1,63 @@
+// Advice on processes: threads, destroy_process_group.
+#include <algorithm>
+#include <map>
+
+#define FMT_HEADER_ONLY
+#include <fmt/core.h>
+
+#include "diagnose/rules_advice.h"
+
+namespace stepscope {
+
+namespace {
+
+struct Host {
+  double threads = 0, cores = 0;
+  int ranks = 0;
+};
+
+void threads(const Judged& j, std::vector<Advice>& out) {
+  std::map<std::string, Host> hosts;
+  for (const auto& [rank, life] : *j.lives) {
+    const ConfigFact* fact = Configuration(life).find("threads");
+    if (!fact) continue;
+    Host& host = hosts[life.hostname];
+    host.threads += number(*fact, "torch", 0);
+    host.cores = std::max(host.cores, number(*fact, "cores", 0));
+    ++host.ranks;
+  }
+  for (const auto& [name, host] : hosts) {
+    if (host.ranks < 2 || host.cores <= 0 || host.threads <= host.cores) continue;
+    out.push_back({"threads",
+                   fmt::format("{} ranks with {:.0f} threads in all share {:.0f} cores", host.ranks, host.threads, host.cores),
+                   fmt::format("OMP_NUM_THREADS={:.0f}, or torch.set_num_threads", std::max(1.0, host.cores / host.ranks)),
+                   {{"threads", {}, host.threads, {}, ""}, {"cores", {}, host.cores, {}, ""}, {"host", {}, {}, {}, name}}});
+    return;
+  }
+}
+
+void destroy_process_group(const Judged& j, std::vector<Advice>& out) {
+  if (!j.over) return;
+  std::vector<int> ranks;
+  for (const auto& [rank, life] : *j.lives) {
+    const bool orderly = life.ended && life.clean_exit && life.exception.empty() && !life.stopped && life.exit_code <= 0;
+    if (!orderly) return;
+    if (life.init_end_ns > 0 && !life.group_destroyed) ranks.push_back(rank);
+  }
+  if (ranks.empty()) return;
+  out.push_back({"destroy_process_group",
+                 text_ranks(ranks) + " ended without torch.distributed.destroy_process_group()",
+                 "call it last: without it a rank may leave while others still talk to it, and NCCL may hang or abort at exit",
+                 {{"ranks", {}, static_cast<double>(ranks.size()), {}, ""}}});
+}
+
+}  // namespace
+
+std::vector<Advice> advice_on_processes(const Judged& j) {
+  std::vector<Advice> out;
+  threads(j, out);
+  destroy_process_group(j, out);
+  return out;
+}
+
+}  // namespace stepscope

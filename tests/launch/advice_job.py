@@ -1,0 +1,59 @@
+"""A small DDP training on gloo that does everything wrong, or everything right: `advice_job.py wrong|right|epochs`."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader, Dataset, DistributedSampler
+
+EPOCHS = 3
+
+
+class Slow(Dataset):
+    """Rows that cost `ms` each."""
+
+    def __init__(self, rows: int, ms: float) -> None:
+        self.rows, self.ms = rows, ms
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        time.sleep(self.ms / 1e3)
+        return torch.full((16,), float(index % 7))
+
+
+def loader_of(how: str) -> DataLoader:
+    if how == "wrong":  # two ranks read everything, by themselves; 42 rows make 10 batches and a half
+        return DataLoader(Slow(42, 1.0), batch_size=4, shuffle=True)
+    data = Slow(80, 0.0)
+    sampler: DistributedSampler[torch.Tensor] = DistributedSampler(data)
+    workers = 1 if how == "epochs" else 0
+    return DataLoader(data, batch_size=4, sampler=sampler, num_workers=workers)
+
+
+def main(how: str) -> None:
+    torch.manual_seed(0)
+    dist.init_process_group("gloo")
+    layers = [torch.nn.Linear(16, 64), torch.nn.BatchNorm1d(64) if how == "wrong" else torch.nn.LayerNorm(64), torch.nn.Linear(64, 4)]
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*layers), find_unused_parameters=how == "wrong")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    loader = loader_of(how)
+    for epoch in range(EPOCHS):
+        if how == "right":
+            loader.sampler.set_epoch(epoch)  # type: ignore[attr-defined]
+        for batch in loader:
+            optimizer.zero_grad()
+            model(batch).square().mean().backward()
+            optimizer.step()
+            time.sleep(0.002)
+    del model
+    if how != "wrong":
+        dist.destroy_process_group()
+    time.sleep(0.5)  # gloo's threads may abort a process that leaves at once
+
+
+main(sys.argv[1])

@@ -1,0 +1,51 @@
+"""Advice on real trainings: what is wrong on purpose is named, what is right is not, and a silenced piece is not said."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+
+import pytest
+from launches import HERE, Launch, findings
+
+sys.path.insert(0, str(HERE.parent / "support"))
+from package import package_folder  # noqa: E402
+
+JOB = str(HERE / "advice_job.py")
+
+
+def train(launch: Launch, how: str, **env: str) -> dict:
+    env |= {"STEPSCOPE_PYTHON_DIR": str(package_folder()), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", JOB, how]
+    done = launch.run("run", "--run-name", how, "--", *command, timeout=180, env=env, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return launch.summary(how)
+
+
+def causes(summary: dict) -> set[str]:
+    return {f["cause"] for f in findings(summary, "ADVICE")}
+
+
+def test_everything_wrong(launch: Launch) -> None:
+    summary = train(launch, "wrong", STEPSCOPE_SILENCE="last_batch")
+    expected = {"batchnorm", "unused_parameters", "distributed_sampler", "num_workers", "destroy_process_group"}
+    assert causes(summary) == expected, summary["findings"]
+    for finding in findings(summary, "ADVICE"):
+        assert finding["severity"] == "info" and finding["section"] == "configuration" and finding["scope"] == "job"
+        assert finding["evidence"] and finding["action"] and finding["doc"] == "findings/advice"
+    assert summary["primary"]["kind"] != "ADVICE"
+    # 33 steps of 4 rows, but the last of each epoch, which has two.
+    rows = sum(r["samples_per_s"] * r["steps"] * summary["steps"]["wall_ms"]["mean"] / 1e3 for r in summary["per_rank"])
+    assert rows == pytest.approx(2 * 3 * 42, rel=0.3)
+    text = pathlib.Path(launch.run_dir("wrong") / "final_summary.txt").read_text()
+    assert "ADVICE" in text and "samples/s" in text
+
+
+@pytest.mark.slow
+def test_everything_right(launch: Launch) -> None:
+    assert causes(train(launch, "right")) <= {"num_workers"}  # which depends on what the machine does beside
+
+
+@pytest.mark.slow
+def test_epochs(launch: Launch) -> None:
+    assert causes(train(launch, "epochs")) == {"set_epoch", "persistent_workers"}

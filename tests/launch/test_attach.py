@@ -1,0 +1,206 @@
+"""`stepscope.init()` without a launcher: the agent starts by itself, follows, writes the summary, and goes."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+
+import pytest
+from launches import HERE, binary, findings, wait_for
+
+sys.path.insert(0, str(HERE.parent / "support"))
+from package import package_folder  # noqa: E402
+
+LOOP = """
+def loop(steps, seconds=0.002):
+    for _ in range(steps):
+        with stepscope.trace_step():
+            with stepscope.trace_phase("work"):
+                time.sleep(seconds)
+"""
+
+
+class Alone:
+    """Programs that nobody launched, in a folder of their own."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder = folder
+        self.started: list[subprocess.Popen[str]] = []
+
+    def start(self, text: str, *, head: str = "import os, sys, time\nimport stepscope\n", name: str = "r", **env: str) -> subprocess.Popen[str]:
+        keep = {k: v for k, v in os.environ.items() if not k.startswith(("STEPSCOPE_", "TORCHELASTIC_")) and k not in ("RANK", "WORLD_SIZE")}
+        keep["PATH"] = f"{os.path.dirname(binary())}:{keep['PATH']}"
+        keep["PYTHONPATH"] = str(package_folder().parent)
+        keep["STEPSCOPE_RUN_NAME"] = name
+        process = subprocess.Popen(
+            [sys.executable, "-c", head + LOOP + textwrap.dedent(text)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self.folder,
+            env=keep | env,
+            start_new_session=True,
+        )
+        self.started.append(process)
+        return process
+
+    def run(self, text: str, **kwargs: str) -> tuple[int, str, str]:
+        process = self.start(text, **kwargs)
+        out, err = process.communicate(timeout=60)
+        return process.returncode, out, err
+
+    def summary(self, name: str = "r") -> dict:
+        """The summary once the agent is through with it: it adds the exit code last."""
+        folder = self.folder / "logs" / name
+
+        def final() -> dict | None:
+            manifest = folder / "manifest.json"
+            if not manifest.exists() or json.loads(manifest.read_text())["status"] == "running":
+                return None
+            return json.loads((folder / "final_summary.json").read_text())
+
+        return wait_for(final, what="the final summary")
+
+    def shm(self, name: str = "r") -> pathlib.Path:
+        return pathlib.Path(json.loads((self.folder / "logs" / name / "manifest.json").read_text())["shm_dir"])
+
+    def close(self) -> None:
+        for process in self.started:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            for pipe in (process.stdout, process.stderr):
+                if pipe:
+                    pipe.close()
+
+
+@pytest.fixture
+def alone(tmp_path: pathlib.Path) -> Iterator[Alone]:
+    helper = Alone(tmp_path)
+    yield helper
+    helper.close()
+
+
+def test_a_plain_script(alone: Alone) -> None:
+    code, out, err = alone.run("print(stepscope.init()); loop(20)")
+    assert (code, out) == (0, "True\n")
+    assert "final_summary.json" in err, err
+    summary = alone.summary()
+    assert summary["steps"]["count"] == 20
+    assert summary["run"]["status"] == "completed" and summary["run"]["exit_code"] == 0
+    assert summary["run"]["command"][:2] == [sys.executable, "-c"]
+    assert [r["state"] for r in summary["per_rank"]] == ["finished"]
+    wait_for(lambda: not alone.shm().exists(), what="the shared folder to go")
+
+
+def test_two_loops_as_in_a_notebook(alone: Alone) -> None:
+    code, out, err = alone.run("stepscope.init(); loop(10); print('between'); stepscope.init(); loop(15); print('end')")
+    assert (code, out) == (0, "between\nend\n")
+    assert err.count("final_summary.json") == 1
+    assert alone.summary()["steps"]["count"] == 25
+    assert [p.name for p in (alone.folder / "logs").iterdir()] == ["r"]
+
+
+def test_an_exception(alone: Alone) -> None:
+    # What is uncaught is recorded by the hooks, which come with torch; a stand-in is enough.
+    code, out, err = alone.run("stepscope.init(); loop(12); raise ValueError('no such luck')")
+    assert code == 1 and "ValueError: no such luck" in err
+    summary = alone.summary()
+    assert summary["steps"]["count"] == 12
+    assert summary["run"]["status"] == "crashed" and summary["run"]["exit_code"] == 1
+
+
+def test_an_exit_code_is_kept(alone: Alone) -> None:
+    code, _, _ = alone.run("stepscope.init(); loop(5); sys.exit(3)")
+    assert code == 3
+    summary = alone.summary()
+    assert summary["run"]["exit_code"] == 3 and summary["run"]["status"] == "crashed"
+
+
+def test_killed(alone: Alone) -> None:
+    process = alone.start("stepscope.init(); loop(12); print('there', flush=True); time.sleep(60)")
+    assert process.stdout is not None and process.stdout.readline() == "there\n"
+    time.sleep(0.3)
+    os.kill(process.pid, signal.SIGKILL)
+    assert process.wait(timeout=20) == -signal.SIGKILL
+    summary = alone.summary()
+    assert summary["steps"]["count"] == 12
+    assert summary["run"]["status"] == "crashed" and summary["run"]["exit_code"] in (137, None)
+    assert findings(summary, "RANK_LOST")
+    wait_for(lambda: not alone.shm().exists(), what="the shared folder to go")
+
+
+def test_a_fork_of_the_program(alone: Alone) -> None:
+    code, out, err = alone.run(
+        """
+        stepscope.init(); loop(5)
+        for leave in (os._exit, sys.exit):
+            pid = os.fork()
+            if pid == 0:
+                loop(7)
+                leave(0)
+            os.waitpid(pid, 0)
+        loop(5)
+        """
+    )
+    assert code == 0 and err.count("final_summary.json") == 1, err
+    summary = alone.summary()
+    assert summary["steps"]["count"] == 10
+    assert len(summary["per_rank"]) == 1
+
+
+def test_ranks_of_one_job_share_an_agent(alone: Alone) -> None:
+    job = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29999"}
+    ranks = [alone.start("stepscope.init(); loop(60, 0.01)", RANK=str(r), LOCAL_RANK=str(r), **job) for r in range(2)]
+    for rank in ranks:
+        rank.communicate(timeout=60)
+        assert rank.returncode == 0
+    summary = alone.summary()
+    assert [r["rank"] for r in summary["per_rank"]] == [0, 1]
+    assert [r["steps"] for r in summary["per_rank"]] == [60, 60]
+    assert [p.name for p in (alone.folder / "logs").iterdir()] == ["r"]
+
+
+@pytest.mark.parametrize("stand_in, reason", [("None", "no stepscope command"), ("'/bin/false'", "exit code 1"), ("'/bin/true'", "exit code 0")])
+def test_without_an_agent_the_program_goes_on(alone: Alone, stand_in: str, reason: str) -> None:
+    code, out, err = alone.run(f"from stepscope import _agent; _agent.binary = lambda: {stand_in}\nprint(stepscope.init()); loop(5)")
+    assert (code, out) == (0, "False\n")
+    assert err.count("\n") == 1 and reason in err
+
+
+def test_disabled(alone: Alone) -> None:
+    code, out, err = alone.run("print(stepscope.init()); loop(5)", STEPSCOPE_DISABLE="1")
+    assert (code, out, err) == (0, "False\n", "")
+    assert not (alone.folder / "logs").exists()
+
+
+def test_no_logs_folder(alone: Alone) -> None:
+    code, out, err = alone.run("print(stepscope.init()); loop(5)", STEPSCOPE_LOGS_DIR="/proc/nowhere")
+    assert (code, out) == (0, "True\n")
+    assert "/proc/nowhere" in err and "5 steps" in err, err
+
+
+@pytest.mark.slow
+def test_a_real_training(alone: Alone) -> None:
+    head = "import os, sys, time\nimport stepscope\nstepscope.init()\nimport torch\n"
+    code, out, err = alone.run(
+        """
+        model = torch.nn.Linear(8, 2); optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for _ in range(30):
+            optimizer.zero_grad(); model(torch.randn(4, 8)).sum().backward(); optimizer.step()
+        raise KeyboardInterrupt
+        """,
+        head=head,
+    )
+    assert code == -signal.SIGINT, err
+    summary = alone.summary()
+    assert summary["steps"]["count"] == 30
+    assert summary["run"]["status"] == "interrupted"
+    assert summary["run"]["versions"]["torch"]
