@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "align/config_fact.h"
 #include "align/device_ops.h"
 #include "align/gpu_lane.h"
 #include "align/span_stack.h"
@@ -20,7 +21,7 @@ namespace {
 
 constexpr int64_t kTagFloorNs = 1'000'000;        // a millisecond of compile, save or validation tags a step
 constexpr size_t kMaxOoms = 16;
-constexpr size_t kMaxLoaders = 64, kMaxConfiguration = 128;
+constexpr size_t kMaxLoaders = 64;
 constexpr size_t kMaxUndecided = 4 * StepRule::kFallbackBackwards;
 
 enum class LoaderRole : uint8_t { kUnknown, kTraining, kEvaluation };
@@ -531,6 +532,7 @@ struct StepBuilder::Impl {
         return;
       }
       case Kind::kShape:
+        if (!main) return;
         count_batch(static_cast<double>(e.a) - last_batch, static_cast<double>(e.b));
         last_batch = 0;
         return;
@@ -590,22 +592,6 @@ struct StepBuilder::Impl {
     if (edge == Edge::kEnd) end(e, kind, t);
   }
 
-  // "subject|name=value;name=value"
-  void push_configuration(uint64_t id, const std::string& text) {
-    const size_t bar = std::min(text.find('|'), text.size());
-    ConfigFact fact{text.substr(0, bar), id, {}};
-    for (size_t at = bar + 1; at < text.size();) {
-      const size_t end = std::min(text.find(';', at), text.size());
-      const size_t equals = text.find('=', at);
-      if (equals < end) fact.values[text.substr(at, equals - at)] = text.substr(equals + 1, end - equals - 1);
-      at = end + 1;
-    }
-    auto& known = life.configuration;
-    const auto same = std::find_if(known.begin(), known.end(), [&](const ConfigFact& f) { return f.subject == fact.subject && f.id == id; });
-    if (same != known.end()) *same = std::move(fact);
-    else if (known.size() < kMaxConfiguration) known.push_back(std::move(fact));
-  }
-
   void finish(int64_t end_ns) {
     if (finished) return;
     const int64_t t = std::max(end_ns, last_ns);
@@ -641,7 +627,7 @@ void StepBuilder::push_name(uint16_t kind, uint64_t id, const std::string& text)
   impl_->names[{kind, id}] = text;
   if (kind == static_cast<uint16_t>(NameKind::kUnavailable)) impl_->life.unavailable.push_back(text);
   if (kind == static_cast<uint16_t>(NameKind::kFact) && text.starts_with("device=")) impl_->life.device = text.substr(7);
-  if (kind == static_cast<uint16_t>(NameKind::kAdvice)) impl_->push_configuration(id, text);
+  if (kind == static_cast<uint16_t>(NameKind::kAdvice)) keep_config_fact(impl_->life.configuration, parse_config_fact(id, text));
   if (kind != static_cast<uint16_t>(NameKind::kGroup)) return;
   Group group;
   const size_t bar = text.rfind('|');

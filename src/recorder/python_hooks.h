@@ -63,6 +63,7 @@ struct HookState {
   int compiling = 0;
   PyObject* queue_callback = nullptr;  // Variable._execution_engine.queue_callback
   PyObject* tensor_type = nullptr;     // torch.Tensor
+  PyObject* int64 = nullptr;           // torch.int64
   PyObject* disabled_torch_function = nullptr;
   bool own_end = false;                // mark the end of own backward (there are process groups)
 
@@ -121,6 +122,12 @@ int add_collective_functions(PyObject* module);
 int add_wait_functions(PyObject* module);
 int add_loader_functions(PyObject* module);
 int add_pause_functions(PyObject* module);
+
+// Rows and tokens of a batch as a loader yields it; 0 = not told by a look. Runs no code of the user's. About 0.2 µs.
+struct BatchShape {
+  uint64_t samples = 0, tokens = 0;
+};
+BatchShape shape_of_batch(PyObject* batch) noexcept;
 
 // The collective that the calling thread issued last: what a synchronous call is about to wait for.
 struct LastIssue {

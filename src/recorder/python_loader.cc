@@ -54,6 +54,7 @@ PyObject* loader_next(PyObject* self, PyObject*) {
   KeepError keep;
   const Queue q = queue_of(self);
   mark(Kind::kFetch, Edge::kEnd, loader, q.in_flight, q.ready, q.out_of_order, flags);
+  if (const BatchShape shape = shape_of_batch(batch); shape.samples > 0) mark(Kind::kShape, Edge::kMark, shape.samples, shape.tokens);
   return batch;
 }
 PyMethodDef g_next_method = {"__next__", as_method(loader_next), METH_NOARGS, nullptr};

@@ -185,6 +185,7 @@ PyObject* set_hook(PyObject*, PyObject* const* args, Py_ssize_t n) {
       {"is_grad_enabled", &HookState::is_grad_enabled},
       {"queue_callback", &HookState::queue_callback},
       {"tensor_type", &HookState::tensor_type},
+      {"int64", &HookState::int64},
       {"disabled_torch_function", &HookState::disabled_torch_function},
   };
   const char* key = n > 0 ? utf8(args[0]) : "";

@@ -37,8 +37,8 @@ std::string show(const Snapshot& snapshot) {
 std::set<std::string> verdict(const Snapshot& snapshot) {
   std::set<std::string> out;
   for (const Finding& f : snapshot.findings) {
-    if (f.severity == Severity::kInfo) continue;
-    std::string key = f.kind + " " + f.phase;
+    if (f.severity == Severity::kInfo && f.kind != "ADVICE") continue;
+    std::string key = f.kind + " " + f.phase + " " + (f.kind == "ADVICE" ? f.cause : "");
     for (int r : f.ranks) key += " " + std::to_string(r);
     out.insert(key);
   }
@@ -61,7 +61,7 @@ TEST_P(Rebuild, SaysWhatTheLiveEngineSaid) {
   writer.close();
   auto reader = RunReader::open(folder.file("run.db"));
   ASSERT_TRUE(reader) << reader.error().message;
-  const auto again = rebuild_snapshot(*reader);
+  const auto again = rebuild_snapshot(*reader, {.engine = s.options});
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(verdict(live), verdict(*again)) << "live\n" << show(live) << "rebuilt\n" << show(*again);
   ASSERT_EQ(live.ranks.size(), again->ranks.size());

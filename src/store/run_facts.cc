@@ -2,8 +2,11 @@
 
 #include <zstd.h>
 
+#include <cstdlib>
+
 #include <nlohmann/json.hpp>
 
+#include "align/config_fact.h"
 #include "store/json_lists.h"
 
 namespace stepscope::store {
@@ -51,6 +54,15 @@ std::optional<double> seconds(int64_t time_ns, int64_t start_ns) {
   return time_ns == 0 ? std::nullopt : std::optional(static_cast<double>(time_ns - start_ns) * 1e-9);
 }
 
+constexpr size_t kMaxLoaders = 64;
+
+// "5|loader|workers=4;batch=16"
+void read_fact(const std::string& text, RankLife& life) {
+  const size_t bar = text.find('|');
+  if (bar == std::string::npos) return;
+  keep_config_fact(life.configuration, parse_config_fact(std::strtoull(text.c_str(), nullptr, 10), std::string_view(text).substr(bar + 1)));
+}
+
 }  // namespace
 
 std::string life_detail(const RankLife& life) {
@@ -60,6 +72,10 @@ std::string life_detail(const RankLife& life) {
               {"teardown_begun", life.teardown_begun}, {"torn", life.torn}};
   if (!life.open_detail.empty()) out["open_detail"] = life.open_detail;
   if (!life.unavailable.empty()) out["unavailable"] = life.unavailable;
+  if (life.group_destroyed) out["group_destroyed"] = true;
+  if (!life.device.empty()) out["device"] = life.device;
+  if (!life.training_loaders.empty()) out["training_loaders"] = life.training_loaders;
+  for (const ConfigFact& fact : life.configuration) out["configuration"].push_back(std::to_string(fact.id) + "|" + config_fact_text(fact));
   out["startup_ns"] = ledger_json(life.startup);
   out["teardown_ns"] = ledger_json(life.teardown);
   return out.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -86,6 +102,14 @@ void read_life_detail(std::string_view text, RankLife& life) {
   if (const auto found = from.find("unavailable"); found != from.end() && found->is_array())
     for (const json& item : *found)
       if (item.is_string()) life.unavailable.push_back(item.get<std::string>());
+  read_number(from, "group_destroyed", life.group_destroyed);
+  if (const auto found = from.find("device"); found != from.end() && found->is_string()) life.device = found->get<std::string>();
+  if (const auto found = from.find("training_loaders"); found != from.end() && found->is_array())
+    for (const json& item : *found)
+      if (item.is_number_unsigned() && life.training_loaders.size() < kMaxLoaders) life.training_loaders.push_back(item.get<uint64_t>());
+  if (const auto found = from.find("configuration"); found != from.end() && found->is_array())
+    for (const json& item : *found)
+      if (item.is_string()) read_fact(item.get<std::string>(), life);
   if (const auto found = from.find("startup_ns"); found != from.end()) read_ledger(*found, life.startup);
   if (const auto found = from.find("teardown_ns"); found != from.end()) read_ledger(*found, life.teardown);
 }

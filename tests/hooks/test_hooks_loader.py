@@ -62,3 +62,16 @@ def test_a_broken_sample_passes_through(hooked):
     assert "broken sample" in hooked.said["broken"]
     ends = [r for r in sections(hooked.rings[0])["broken"] if r.what == "Fetch<"]
     assert ends[-1].flags == 2
+
+
+# What a look at a batch tells: rows, and tokens where it has them. Absent = nothing, and nobody's code was run.
+SHAPES = {"tensor": (6, 0), "pair": (5, 0), "nested": (4, 0), "ids": (3, 384), "dict": (7, 0), "tokens": (2, 128), "encoding": (2, 64)}
+
+
+def test_shapes_of_batches(run):
+    outcome = run("shapes.py").check()
+    assert all(outcome.said.values()) and len(outcome.said) == 13
+    parts = sections(outcome.rings[0])
+    for name in outcome.said:
+        seen = [(r.a, r.b) for r in parts[name] if r.what.startswith("Shape")]
+        assert seen == ([SHAPES[name]] if name in SHAPES else []), name

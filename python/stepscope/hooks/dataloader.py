@@ -125,6 +125,8 @@ def install(torch: ModuleType, _native: ModuleType) -> None:
     from torch.utils.data import dataloader
     from torch.utils.data._utils import worker
 
+    native.set_hook("tensor_type", torch.Tensor)
+    native.set_hook("int64", torch.int64)
     native.wrap_loader_next(dataloader._BaseDataLoaderIter, _new_loader)
     _wrap_iter(dataloader.DataLoader, [worker])
     when_imported("torchdata.stateful_dataloader.stateful_dataloader", _wrap_stateful)
