@@ -129,7 +129,8 @@ Status apply_file(const std::string& path, const std::string& text, ResolvedSett
       result.settings.thresholds[entry.key] = *number;
       continue;
     }
-    const Row* row = entry.section.empty() || entry.section == "run" || (entry.section == "advice" && entry.key == "silence") ? find_row(entry.key) : nullptr;
+    const bool placed = entry.section.empty() || entry.section == "run" || (entry.section == "advice" && entry.key == "silence");
+    const Row* row = placed ? find_row(entry.key) : nullptr;
     if (!row) {
       result.warnings.push_back(where + " is not a setting and is left out");
       continue;
