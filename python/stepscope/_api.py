@@ -61,6 +61,9 @@ def init() -> bool:
     """
     if _disabled():
         return False
+    if _inherited() and not _multiprocessing():
+        for name in ("STEPSCOPE_SHM", "STEPSCOPE_RUN_DIR", "STEPSCOPE_NONCE", "STEPSCOPE_OWNER"):
+            os.environ.pop(name, None)  # a program that an observed one has started: a training of its own
     if not os.environ.get("STEPSCOPE_SHM"):
         from stepscope import _agent
 
@@ -68,7 +71,8 @@ def init() -> bool:
         if reason:
             _say(f"stepscope: this process is not observed: {reason}")
             return False
-    if _of_a_rank():
+    if _inherited():
+        # A loader worker or a rank to be, whose main module runs again: the hooks will tell by what it does.
         _prepare(opening_too=False)
         return bool(native.active())
     _prepare()
@@ -89,12 +93,12 @@ def _watch_end() -> None:
         pass
 
 
-def _of_a_rank() -> bool:
-    """True in a child that multiprocessing has started out of an observed process and that runs its main module again:
-    a loader worker, or a rank to be, which the hooks will tell by what it does."""
-    owner = os.environ.get("STEPSCOPE_OWNER", "")
-    if owner in ("", str(os.getpid())):
-        return False
+def _inherited() -> bool:
+    """True when the environment says that another process, our parent or its parent, is the observed one."""
+    return os.environ.get("STEPSCOPE_OWNER", "") not in ("", str(os.getpid())) and bool(native.may_be_rank())
+
+
+def _multiprocessing() -> bool:
     from stepscope.hooks import opening
 
     return opening.is_multiprocessing_child()

@@ -14,5 +14,10 @@ def active() -> bool:
     return False
 
 
+def may_be_rank() -> bool:
+    """Never one that is recorded."""
+    return False
+
+
 mark = span = value = step_begin = step_end = usage = add_evidence = _nothing
 forward_pre = forward_post = optimizer_pre = optimizer_post = backward_begin = backward_end = _nothing

@@ -1,4 +1,4 @@
-"""A small DDP training on gloo that does everything wrong, or everything right: `advice_job.py wrong|right|epochs`."""
+"""Small trainings on gloo that do things wrong, or everything right: `advice_job.py wrong|right|epochs|fsdp`."""
 
 from __future__ import annotations
 
@@ -56,4 +56,21 @@ def main(how: str) -> None:
     time.sleep(0.5)  # gloo's threads may abort a process that leaves at once
 
 
-main(sys.argv[1])
+def one_unit() -> None:
+    """FSDP that was told of the whole model and of no part of it."""
+    from torch.distributed.fsdp import fully_shard
+
+    dist.init_process_group("gloo")
+    model = torch.nn.Sequential(torch.nn.Linear(1024, 1024), torch.nn.Linear(1024, 16))
+    fully_shard(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for _ in range(20):
+        optimizer.zero_grad()
+        model(torch.ones(2, 1024)).square().mean().backward()
+        optimizer.step()
+    del model, optimizer
+    dist.destroy_process_group()
+    time.sleep(0.5)
+
+
+one_unit() if sys.argv[1] == "fsdp" else main(sys.argv[1])

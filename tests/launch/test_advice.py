@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import sys
 
@@ -15,7 +16,7 @@ JOB = str(HERE / "advice_job.py")
 
 
 def train(launch: Launch, how: str, **env: str) -> dict:
-    env |= {"STEPSCOPE_PYTHON_DIR": str(package_folder()), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    env = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "STEPSCOPE_PYTHON_DIR": str(package_folder())} | env
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", JOB, how]
     done = launch.run("run", "--run-name", how, "--", *command, timeout=180, env=env, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -49,3 +50,18 @@ def test_everything_right(launch: Launch) -> None:
 @pytest.mark.slow
 def test_epochs(launch: Launch) -> None:
     assert causes(train(launch, "epochs")) == {"set_epoch", "persistent_workers"}
+
+
+@pytest.mark.slow
+def test_one_unit_and_too_many_threads(launch: Launch) -> None:
+    threads = str(len(os.sched_getaffinity(0)))  # as many for each of two ranks
+    assert causes(train(launch, "fsdp", OMP_NUM_THREADS=threads)) == {"fsdp_root_unit", "threads"}
+
+
+@pytest.mark.slow
+def test_flops_that_the_user_tells(launch: Launch) -> None:
+    summary = train(launch, "right", STEPSCOPE_FLOPS_PER_STEP="1e6", STEPSCOPE_PEAK_FLOPS="1e12", STEPSCOPE_SILENCE="all")
+    assert not findings(summary, "ADVICE")
+    rates = summary["throughput"]
+    assert rates["flops_per_s"] > 0 and rates["mfu"] == pytest.approx(rates["flops_per_s"] / 2e12, rel=1e-6)
+    assert summary["per_rank"][0]["mfu"] == pytest.approx(summary["per_rank"][0]["flops_per_s"] / 1e12, rel=1e-6)

@@ -156,6 +156,37 @@ def test_a_fork_of_the_program(alone: Alone) -> None:
     assert len(summary["per_rank"]) == 1
 
 
+def test_a_program_that_it_starts_is_a_run_of_its_own(alone: Alone) -> None:
+    code, _, err = alone.run(
+        """
+        import subprocess
+        stepscope.init(); loop(5)
+        inner = "import stepscope, time\\nstepscope.init()\\nfor _ in range(7):\\n  with stepscope.trace_step(): time.sleep(0.002)"
+        subprocess.run([sys.executable, "-c", inner], check=True, stderr=subprocess.DEVNULL)
+        """
+    )
+    assert code == 0, err
+    assert alone.summary()["steps"]["count"] == 5
+    assert alone.summary("r-2")["steps"]["count"] == 7
+
+
+def test_spawned_children_are_no_ranks(alone: Alone) -> None:
+    path = alone.folder / "spawning.py"
+    path.write_text(
+        "import multiprocessing as mp, time\nimport stepscope\nstepscope.init()\n"
+        "def work(): time.sleep(0.05)\n"
+        "if __name__ == '__main__':\n"
+        "    with stepscope.trace_step(): time.sleep(0.01)\n"
+        "    child = mp.get_context('spawn').Process(target=work); child.start(); child.join()\n"
+        "    with stepscope.trace_step(): time.sleep(0.01)\n"
+    )
+    code, _, err = alone.run(f"import subprocess\nsys.exit(subprocess.call([sys.executable, {str(path)!r}]))")
+    assert code == 0 and err.count("final_summary.json") == 1, err
+    summary = alone.summary()
+    assert summary["steps"]["count"] == 2 and len(summary["per_rank"]) == 1
+    assert not summary["observer"]["notes"], summary["observer"]["notes"]
+
+
 def test_ranks_of_one_job_share_an_agent(alone: Alone) -> None:
     job = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29999"}
     ranks = [alone.start("stepscope.init(); loop(60, 0.01)", RANK=str(r), LOCAL_RANK=str(r), **job) for r in range(2)]
