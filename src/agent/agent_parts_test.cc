@@ -35,7 +35,9 @@ class AgentParts : public testing::Test {
 TEST_F(AgentParts, SummaryRequestsAreTakenOnceAndOnlyByPlainNames) {
   SummaryRequests requests(root_);
   EXPECT_TRUE(requests.take().empty());
-  for (const char* name : {"12-ab.ask", "no_token.ask", ".ask", "0.ring"}) ASSERT_TRUE(write_file_atomic(path_join(root_, name), ""));
+  for (const char* name : {"12-ab.ask", "no_token.ask", ".ask", "0.ring"}) {
+    ASSERT_TRUE(write_file_atomic(path_join(root_, name), ""));
+  }
   EXPECT_EQ(requests.take(), std::vector<std::string>{"12-ab"});
   EXPECT_TRUE(requests.take().empty());
   EXPECT_TRUE(is_file(path_join(root_, "0.ring")));

@@ -104,7 +104,8 @@ int launch(const LaunchRequest& request, const SignalState& at_start) {
   const Started started = start_training(
       relay, request.command,
       training_environment(current_environment(),
-                           {places.config.shm_dir, notes_dir, places.config.nonce, places.inject_folder, request.settings.compat}),
+                           {places.config.shm_dir, notes_dir, places.config.nonce, places.inject_folder,
+                            request.settings.compat}),
       at_start);
   const SpawnResult& child = started.child;
   if (child.error) {

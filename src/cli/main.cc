@@ -117,7 +117,8 @@ int parse_compare(const std::vector<std::string>& words) {
   app.add_option("--output", verb.output, "also write <output>.json and <output>.txt");
   app.add_option("--fail-on", verb.fail_on, "regression: inconclusive is exit 0 too; never: always 0")
       ->check(CLI::IsMember({"regression", "inconclusive", "never"}));
-  app.add_option("--least-change-pct", verb.least_change_pct, "a smaller change of the median step is none (default: 3)")
+  app.add_option("--least-change-pct", verb.least_change_pct,
+                 "a smaller change of the median step is none (default: 3)")
       ->check(CLI::Range(0.0, 1000.0));
   app.add_flag("--json", verb.json, "JSON instead of text");
   std::vector<std::string> reversed(words.rbegin(), words.rend());
@@ -132,7 +133,8 @@ int parse_compare(const std::vector<std::string>& words) {
 int parse_inspect(const std::vector<std::string>& words) {
   CLI::App app("Print what a black box holds as JSON, one record a line", "stepscope inspect");
   std::string path;
-  app.add_option("ring", path, "a .ring file, as `stepscope run --keep-rings` leaves them in <run>/blackbox")->required();
+  app.add_option("ring", path, "a .ring file, as `stepscope run --keep-rings` leaves them in <run>/blackbox")
+      ->required();
   std::vector<std::string> reversed(words.rbegin(), words.rend());
   try {
     app.parse(reversed);

@@ -161,7 +161,8 @@ Result<ResolvedSettings> resolve_settings(const Lookup& flag, const Lookup& vari
       if (!name || (name == row.traceml && result.settings.compat.empty())) continue;
       const auto text = variable(name);
       if (!text || text->empty()) continue;
-      if (Status status = row.set(result.settings, *text); !status) return fail(std::string(name) + " " + status.error().message);
+      const Status status = row.set(result.settings, *text);
+      if (!status) return fail(std::string(name) + " " + status.error().message);
     }
     if (auto text = flag(row.name)) {
       if (Status status = row.set(result.settings, *text); !status) {

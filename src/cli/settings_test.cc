@@ -102,15 +102,17 @@ TEST(Settings, CompatIsTracemlOrNothing) {
   const auto none = from({});
   EXPECT_EQ(resolve_settings(none, none, "", "")->settings.compat, "");
   EXPECT_EQ(resolve_settings(none, from({{"STEPSCOPE_COMPAT", "traceml"}}), "", "")->settings.compat, "traceml");
-  EXPECT_EQ(resolve_settings(from({{"compat", "none"}}), from({{"STEPSCOPE_COMPAT", "traceml"}}), "", "")->settings.compat, "");
+  const auto off = resolve_settings(from({{"compat", "none"}}), from({{"STEPSCOPE_COMPAT", "traceml"}}), "", "");
+  EXPECT_EQ(off->settings.compat, "");
   EXPECT_EQ(resolve_settings(none, none, "t", "compat = 'traceml'")->settings.compat, "traceml");
-  EXPECT_EQ(resolve_settings(from({{"compat", "wandb"}}), none, "", "").error().message, "--compat must be traceml or none");
+  const auto other = resolve_settings(from({{"compat", "wandb"}}), none, "", "");
+  EXPECT_EQ(other.error().message, "--compat must be traceml or none");
 }
 
 TEST(Settings, VariablesOfTracemlCountUnderCompatAndBelowOurs) {
-  std::map<std::string, std::string> variables = {{"STEPSCOPE_INTERVAL", "3"}, {"TRACEML_INTERVAL", "5"}, {"TRACEML_LOGS_DIR", "l"},
-                                                  {"TRACEML_SESSION_ID", "s"}, {"TRACEML_UI_MODE", "dashboard"},
-                                                  {"TRACEML_DISABLED", ""},    {"TRACEML_ENABLE_LOGGING", "1"}};
+  std::map<std::string, std::string> variables = {
+      {"STEPSCOPE_INTERVAL", "3"},      {"TRACEML_INTERVAL", "5"}, {"TRACEML_LOGS_DIR", "l"}, {"TRACEML_SESSION_ID", "s"},
+      {"TRACEML_UI_MODE", "dashboard"}, {"TRACEML_DISABLED", ""},  {"TRACEML_ENABLE_LOGGING", "1"}};
   const auto off = resolve_settings(from({}), from(variables), "", "");
   EXPECT_EQ(off->settings.logs_dir, "logs");
   EXPECT_EQ(off->settings.mode, "summary");
@@ -123,7 +125,8 @@ TEST(Settings, VariablesOfTracemlCountUnderCompatAndBelowOurs) {
   EXPECT_FALSE(on->settings.disable);
   EXPECT_TRUE(on->settings.keep_rings);
   variables = {{"STEPSCOPE_COMPAT", "traceml"}, {"TRACEML_INTERVAL", "x"}};
-  EXPECT_EQ(resolve_settings(from({}), from(variables), "", "").error().message, "TRACEML_INTERVAL must be seconds from 0.1 to 3600");
+  const auto bad = resolve_settings(from({}), from(variables), "", "");
+  EXPECT_EQ(bad.error().message, "TRACEML_INTERVAL must be seconds from 0.1 to 3600");
 }
 
 TEST(Settings, RunNamesAreOnePlainPathComponent) {

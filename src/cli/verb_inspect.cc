@@ -16,13 +16,14 @@ namespace {
 using Json = nlohmann::ordered_json;
 constexpr size_t kChunkRecords = 4096;
 constexpr const char* kEdges[] = {"mark", "begin", "end"};
-constexpr const char* kNameKinds[] = {"?",          "module",  "optimizer", "loader",    "group",       "phase",  "value",
-                                      "exception",  "unavailable", "fact",  "mesh",      "call_site",   "advice"};
+constexpr const char* kNameKinds[] = {"?",     "module",    "optimizer",   "loader", "group", "phase",
+                                      "value", "exception", "unavailable", "fact",   "mesh",  "call_site", "advice"};
 
 Json identity_json(const blackbox::RingReader& reader) {
   const blackbox::Identity who = reader.identity();
   return {{"ring", reader.path()}, {"pid", who.pid}, {"rank", who.rank}, {"local_rank", who.local_rank},
-          {"world_size", who.world_size}, {"attempt", who.attempt}, {"hostname", who.hostname}, {"capacity", reader.capacity()}};
+          {"world_size", who.world_size}, {"attempt", who.attempt}, {"hostname", who.hostname},
+          {"capacity", reader.capacity()}};
 }
 
 Json name_json(const blackbox::Name& name) {
@@ -32,8 +33,8 @@ Json name_json(const blackbox::Name& name) {
 
 Json record_json(const blackbox::Record& r) {
   const auto edge = static_cast<size_t>(edge_of(r.kind));
-  return {{"time_ns", r.time_ns}, {"kind", kind_name(kind_of(r.kind))}, {"edge", edge < std::size(kEdges) ? kEdges[edge] : "?"},
-          {"flags", r.flags}, {"thread", r.thread}, {"a", r.a}, {"b", r.b}, {"c", r.c}, {"d", r.d}};
+  return {{"time_ns", r.time_ns}, {"kind", kind_name(kind_of(r.kind))},
+          {"edge", edge < std::size(kEdges) ? kEdges[edge] : "?"}, {"flags", r.flags}, {"thread", r.thread}, {"a", r.a}, {"b", r.b}, {"c", r.c}, {"d", r.d}};
 }
 
 // One line each; invalid UTF-8 cannot occur, the reader makes texts printable.
@@ -51,7 +52,8 @@ int verb_inspect(const std::string& path) {
   if (!reader) return say(reader.error().message), kExitUsage;
   std::vector<blackbox::Name> names;
   reader->read_names(names);
-  if (!print(std::vector{identity_json(*reader)}, [](const Json& j) { return j; }) || !print(names, name_json)) return 1;
+  const auto as_it_is = [](const Json& j) { return j; };
+  if (!print(std::vector{identity_json(*reader)}, as_it_is) || !print(names, name_json)) return 1;
   for (;;) {
     std::vector<blackbox::Record> records;
     // A ring that is still written to has no end: what came after the first pass is left out.
@@ -61,7 +63,7 @@ int verb_inspect(const std::string& path) {
   }
   const blackbox::ReadStats sum = reader->totals();
   const Json end = {{"records", sum.read}, {"lost", sum.lost}, {"torn", sum.torn}};
-  return print(std::vector{end}, [](const Json& j) { return j; }) ? 0 : 1;
+  return print(std::vector{end}, as_it_is) ? 0 : 1;
 }
 
 }  // namespace stepscope

@@ -90,6 +90,14 @@ def test_lightning(run, package: str, source: str) -> None:
     assert done.summary["ledger"]["job"]["validation"]["ms"] > 0
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(not has("ray"), reason="ray is not installed")
+def test_ray_train(run, tmp_path: Path) -> None:
+    done = run("tm_ray.py", str(tmp_path / "storage")).check()
+    assert "DONE 1" in done.out
+    assert done.steps == 30 and done.summary["run"]["world_size"] == 2
+
+
 FAKE = "raise SystemExit('the installed package was imported')\n"
 
 
