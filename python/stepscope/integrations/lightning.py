@@ -38,7 +38,10 @@ def _make() -> type:
         def __init__(self) -> None:
             super().__init__()
             self._phase = OpenPhase()
-            self._step = -1
+            self._step = 0
+
+        def on_train_start(self, trainer: Any, module: Any) -> None:
+            self._step = trainer.global_step  # a resumed run does not begin at 0
 
         def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, *rest: Any, **kwargs: Any) -> None:
             loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
