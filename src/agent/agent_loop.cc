@@ -264,9 +264,9 @@ void Agent::answer_requests(uint64_t now_ns) {
 
 // Attached: every rank has run its exit handlers. Its process may take a while to be gone and waits for the summary.
 bool Agent::said_goodbye() const {
-  if (!config_.attached || watches_.empty()) return false;
+  if (!config_.attached || watches_.empty() || !pipeline_.saw_rank()) return false;
   return std::all_of(watches_.begin(), watches_.end(), [&](const auto& entry) {
-    return pipeline_.counts_as_rank(entry.first) && (pipeline_.tail(entry.first).identity().life & blackbox::kLifeClosed);
+    return (pipeline_.tail(entry.first).identity().life & blackbox::kLifeClosed) != 0;
   });
 }
 

@@ -60,13 +60,18 @@ void Pipeline::qualify(TailId id, uint64_t now_ns) {
   }
   if (const auto same = now_.ranks.find(rank); same != now_.ranks.end()) {
     const RankTail& other = *tails_.at(same->second);
-    if (!other.ended()) {
+    // A main process that called init() and leaves the training to the ranks it spawns.
+    const bool only_said_so = other.identity().evidence == blackbox::kEvidenceInit && other.steps() == 0;
+    if (!other.ended() && only_said_so && tail.identity().evidence != blackbox::kEvidenceInit) {
+      generation_of_[same->second] = -1;
+    } else if (!other.ended()) {
       generation_of_[id] = -1;
       note("two processes are rank " + std::to_string(rank) + " at once (pids " + std::to_string(other.identity().pid) +
            " and " + std::to_string(tail.identity().pid) + "); the first one is followed");
       return;
+    } else {
+      begin_generation(attempt, now_ns);  // the launch command started its ranks again
     }
-    begin_generation(attempt, now_ns);  // the launch command started its ranks again
   }
   generation_of_[id] = generation_;
   now_.ranks[rank] = id;

@@ -6,7 +6,7 @@
 namespace stepscope {
 namespace {
 
-constexpr const char* kOurVariables[] = {"STEPSCOPE_SHM", "STEPSCOPE_RUN_DIR", "STEPSCOPE_NONCE"};
+constexpr const char* kOurVariables[] = {"STEPSCOPE_SHM", "STEPSCOPE_RUN_DIR", "STEPSCOPE_NONCE", "STEPSCOPE_OWNER"};
 
 std::string variable(const std::vector<std::string>& environment, const std::string& name) {
   for (const std::string& entry : environment) {

@@ -149,7 +149,8 @@ std::string ranks_html(const Snapshot& s) {
   if (s.ranks.empty()) return "";
   const std::vector<const RankStat*> ranks = ranks_to_show(s, kMaxRanksShown);
   const std::set<int> culprits = culprit_ranks(s);
-  HtmlTable table({"Rank", "Host", "Steps", "Step", "Own", "Waits", "Makes wait", "Input", "Forward", "Backward", "Optimizer", "CPU", "Peak RSS", "State"}, {1, 13});
+  HtmlTable table({"Rank", "Host", "Steps", "Step", "Own", "Waits", "Makes wait", "Input", "Forward", "Backward", "Optimizer", "CPU", "Peak RSS",
+                   "Samples/s", "Tokens/s", "State"}, {1, 15});
   for (const RankStat* r : ranks) {
     const auto phase = [&](const char* name) {
       const auto found = r->phase_ms.find(name);
@@ -157,7 +158,7 @@ std::string ranks_html(const Snapshot& s) {
     };
     table.add({fmt::format("{}", r->rank), r->hostname, format_count(r->steps), format_ms_bare(r->step_ms), format_ms_bare(r->own_ms), format_ms_bare(r->stall_ms),
                format_ms_bare(r->caused_wait_ms), phase("input_wait"), phase("forward"), phase("backward"), phase("optimizer"), format_percent(r->cpu_share),
-               format_bytes(r->rss_peak_bytes), rank_state_text(*r)}, culprits.contains(r->rank) ? "mark" : "");
+               format_bytes(r->rss_peak_bytes), format_value("", r->samples_per_s), format_value("", r->tokens_per_s), rank_state_text(*r)}, culprits.contains(r->rank) ? "mark" : "");
   }
   std::string out = title("Ranks", "ms per step; own: without waiting; makes wait: how long others wait for it") + table.html();
   if (ranks.size() < s.ranks.size()) {

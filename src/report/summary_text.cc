@@ -110,7 +110,7 @@ TextTable rank_table(const std::vector<const RankStat*>& ranks, bool several_nod
                    {.title = "Step"}, {.title = "Own", .priority = 1}, {.title = "Waits", .priority = 1}, {.title = "Makes wait", .priority = 1},
                    {.title = "Input", .priority = 3}, {.title = "Forward", .priority = 3}, {.title = "Backward", .priority = 3},
                    {.title = "Optimizer", .priority = 4}, {.title = "CPU", .priority = 7}, {.title = "Peak RSS", .priority = 7},
-                   {.title = "State", .right = false}});
+                   {.title = "Samples/s", .priority = 8}, {.title = "Tokens/s", .priority = 9}, {.title = "State", .right = false}});
   for (const RankStat* r : ranks) {
     const auto phase = [&](const char* name) {
       const auto found = r->phase_ms.find(name);
@@ -118,7 +118,8 @@ TextTable rank_table(const std::vector<const RankStat*>& ranks, bool several_nod
     };
     table.add({fmt::format("{}", r->rank), r->hostname, format_count(r->steps), format_ms_bare(r->step_ms), format_ms_bare(r->own_ms),
                format_ms_bare(r->stall_ms), format_ms_bare(r->caused_wait_ms), phase("input_wait"), phase("forward"), phase("backward"),
-               phase("optimizer"), format_percent(r->cpu_share), format_bytes(r->rss_peak_bytes), rank_state_text(*r)});
+               phase("optimizer"), format_percent(r->cpu_share), format_bytes(r->rss_peak_bytes),
+               format_value("", r->samples_per_s), format_value("", r->tokens_per_s), rank_state_text(*r)});
   }
   return table;
 }

@@ -235,3 +235,26 @@ def test_a_real_training(alone: Alone) -> None:
     assert summary["steps"]["count"] == 30
     assert summary["run"]["status"] == "interrupted"
     assert summary["run"]["versions"]["torch"]
+
+
+@pytest.mark.slow
+def test_ranks_that_the_main_process_spawns(alone: Alone) -> None:
+    path = alone.folder / "spawning.py"
+    path.write_text(
+        "import os, time\nimport stepscope\nstepscope.init()\nimport torch\nimport torch.distributed as dist\n"
+        "def train(rank):\n"
+        "    os.environ.update(MASTER_ADDR='127.0.0.1', MASTER_PORT='29613')\n"
+        "    dist.init_process_group('gloo', rank=rank, world_size=2)\n"
+        "    model = torch.nn.Linear(4, 2); ddp = torch.nn.parallel.DistributedDataParallel(model)\n"
+        "    optimizer = torch.optim.SGD(ddp.parameters(), 0.1)\n"
+        "    for _ in range(20):\n"
+        "        optimizer.zero_grad(); ddp(torch.ones(3, 4)).sum().backward(); optimizer.step()\n"
+        "    del ddp\n    dist.destroy_process_group()\n    time.sleep(0.5)\n"
+        "if __name__ == '__main__':\n"
+        "    torch.multiprocessing.spawn(train, nprocs=2)\n"
+    )
+    code, _, err = alone.run(f"import subprocess\nsys.exit(subprocess.call([sys.executable, {str(path)!r}]))")
+    assert code == 0, err
+    summary = alone.summary()
+    assert [(r["rank"], r["steps"]) for r in summary["per_rank"]] == [(0, 20), (1, 20)], summary["observer"]
+    assert summary["run"]["world_size"] == 2 and not summary["observer"]["notes"]
