@@ -189,7 +189,9 @@ def test_spawned_children_are_no_ranks(alone: Alone) -> None:
 
 def test_ranks_of_one_job_share_an_agent(alone: Alone) -> None:
     job = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29999"}
-    ranks = [alone.start("stepscope.init(); loop(60, 0.01)", RANK=str(r), LOCAL_RANK=str(r), **job) for r in range(2)]
+    meet = "open('up' + os.environ['RANK'], 'w').close()\nwhile len([f for f in os.listdir('.') if f[:2] == 'up']) < 2: time.sleep(0.01)\n"
+    text = "stepscope.init()\n" + meet + "loop(60, 0.01)"
+    ranks = [alone.start(text, RANK=str(r), LOCAL_RANK=str(r), **job) for r in range(2)]
     for rank in ranks:
         rank.communicate(timeout=60)
         assert rank.returncode == 0
