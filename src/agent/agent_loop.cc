@@ -315,6 +315,7 @@ int Agent::run() {
     forget_non_ranks();
     put_away_closed_rings();
     host_.sample(pipeline_, now_ns);
+    host_.tell_rooms(pipeline_.engine(), now_ns);
     store_.tick(now_ns);
     answer_requests(now_ns);
     state_loss_once();

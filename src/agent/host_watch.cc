@@ -16,6 +16,33 @@ SamplerOptions options_for(double interval_s) {
   return options;
 }
 
+constexpr uint64_t kRoomsEveryNs = 5'000'000'000;
+
+// Nothing where the driver does not list the rank's process: it has gone, or the list is not to be had.
+std::optional<DeviceRoom> room_of(const DeviceFacts& device, int rank) {
+  DeviceRoom room;
+  room.capacity_bytes = device.memory_total_bytes.value_or(0);
+  for (const DeviceProcess& p : device.processes) {
+    if (p.rank == rank) room.own_bytes += p.memory_bytes;
+    else if (p.rank >= 0) room.other_ranks_bytes += p.memory_bytes;
+    else room.others.push_back({p.pid, p.memory_bytes});
+  }
+  if (room.own_bytes <= 0) return std::nullopt;
+  return room;
+}
+
+void tell(const HostFacts& facts, Engine& engine) {
+  for (const RankProcess& rank : facts.ranks) {
+    for (const int index : rank.devices) {
+      if (index < 0 || static_cast<size_t>(index) >= facts.devices.size()) continue;
+      auto room = room_of(facts.devices[static_cast<size_t>(index)], rank.rank);
+      if (!room) continue;
+      engine.set_device_room(rank.rank, std::move(*room));
+      break;
+    }
+  }
+}
+
 }  // namespace
 
 HostWatch::HostWatch(double interval_s, std::map<std::string, double> thresholds)
@@ -41,9 +68,16 @@ void HostWatch::sample(const Pipeline& pipeline, uint64_t now_ns) {
   if (!followed_.empty() && now_ns >= sampler_.next_due_ns()) sampler_.sample(now_ns);
 }
 
+void HostWatch::tell_rooms(Engine& engine, uint64_t now_ns) {
+  if (followed_.empty() || now_ns < rooms_due_ns_) return;
+  rooms_due_ns_ = now_ns + kRoomsEveryNs;
+  tell(sampler_.facts(), engine);
+}
+
 void HostWatch::judge(Engine& engine) {
   if (followed_.empty()) return;
   facts_ = sampler_.facts();
+  tell(facts_, engine);
   const std::vector<Finding> findings = judge_host(facts_, HostThresholds::with(thresholds_));
   for (const Finding& finding : findings) engine.add_external(finding);
   Section system = system_section(facts_, findings), process = process_section(facts_, findings);

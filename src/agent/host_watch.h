@@ -19,6 +19,9 @@ class HostWatch {
   // Follows the ranks of the newest attempt and takes what samples are due.
   void sample(const Pipeline& pipeline, uint64_t now_ns);
 
+  // Tells the engine how much room the ranks have on their devices and who else is there; at most every few seconds.
+  void tell_rooms(Engine& engine, uint64_t now_ns);
+
   // Judges what was sampled: findings and sections go to the engine. Once, when the run is over.
   void judge(Engine& engine);
   // Adds per-rank figures, system and process values and what could not be measured.
@@ -36,6 +39,7 @@ class HostWatch {
   std::map<std::string, double> thresholds_;
   std::map<int, Followed> followed_;  // by rank
   HostFacts facts_;
+  uint64_t rooms_due_ns_ = 0;
   std::map<std::string, std::optional<double>> system_, process_;
 };
 

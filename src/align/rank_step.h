@@ -64,11 +64,16 @@ struct DeviceOp {
   int64_t begin_ns = 0, end_ns = 0;  // GPU clock mapped to host ns
 };
 
-// The allocator at the last reading of the step.
+// What the allocator said during the step. It is read at two boundaries, not at each in every step: at the begin of
+// backward, near the top of the step, and after the optimizer, when only what outlives the step is left.
 struct DeviceMemory {
-  uint64_t allocated_bytes = 0, reserved_bytes = 0, active_bytes = 0, inactive_split_bytes = 0;
+  uint64_t allocated_bytes = 0, reserved_bytes = 0, active_bytes = 0, inactive_split_bytes = 0;  // near the top if read there
+  uint64_t held_bytes = 0;                     // allocated after the optimizer; 0 = not read there
+  bool near_top = false;
   uint64_t peak_bytes = 0;                     // as the allocator says; 0 = not known
   uint64_t retries = 0, ooms = 0, device_allocs = 0, device_frees = 0;  // since process start
+
+  void add(const DeviceMemory& later);
 };
 
 // A failed allocation.
@@ -120,6 +125,7 @@ struct RankStep {
   double tokens = 0, samples = 0;           // as the program logged them, else as counted
   double counted_samples = 0, counted_tokens = 0;  // from the shapes of fetched batches
   double flops = 0;                         // as the program logged them
+  uint64_t h2d_bytes = 0;                   // copied to the device: the size of the batch where nobody tells it
   uint64_t signature = 0;                   // hash of the optimizers that stepped: compare like with like
   uint32_t records = 0, lost = 0;
 
@@ -165,6 +171,7 @@ struct RankLife {
   std::string open_detail;
   LedgerNs startup{}, teardown{};
   uint64_t records = 0, lost = 0, torn = 0;
+  uint64_t device_memory_bytes = 0;      // capacity of its device as torch says; 0 = not known
   std::vector<OutOfMemory> out_of_memory;
   std::vector<SyncSite> sync_sites;      // in training steps; by total time, longest first, at most kMaxSyncSites
   std::vector<std::string> unavailable;  // "signal: reason"

@@ -52,6 +52,18 @@ bool StepAccumulator::complete(uint64_t group, uint64_t sequence, uint8_t op, in
   return false;
 }
 
+void DeviceMemory::add(const DeviceMemory& later) {
+  const uint64_t held = later.held_bytes ? later.held_bytes : held_bytes;
+  if (near_top && !later.near_top) {  // the sizes near the top stay, the counters go on
+    peak_bytes = later.peak_bytes;
+    retries = later.retries, ooms = later.ooms;
+    device_allocs = later.device_allocs, device_frees = later.device_frees;
+  } else {
+    *this = later;
+  }
+  held_bytes = held;
+}
+
 void StepAccumulator::add_records(uint32_t records, uint32_t lost) {
   data_.records += records;
   data_.lost += lost;
@@ -78,6 +90,11 @@ void StepAccumulator::join(StepAccumulator& later) {
   data_.tags |= b.tags;
   if (b.usage) data_.usage = b.usage;
   data_.fetch.add(b.fetch);
+  if (b.memory) {
+    if (!data_.memory) data_.memory.emplace();
+    data_.memory->add(*b.memory);
+  }
+  data_.h2d_bytes += b.h2d_bytes;
   data_.gc_ns += b.gc_ns;
   data_.sync_ns += b.sync_ns;
   if (b.has_loss) data_.loss = b.loss, data_.has_loss = true;

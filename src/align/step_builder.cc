@@ -344,7 +344,9 @@ struct StepBuilder::Impl {
       case Kind::kSync: return push_span(e, kind, Category::kHostPause, false, true);
       case Kind::kSave: return push_span(e, kind, Category::kCheckpoint, true);
       case Kind::kCompile: return push_span(e, kind, Category::kCompile, true);
-      case Kind::kH2d: return push_span(e, kind, Category::kH2d);
+      case Kind::kH2d:
+        if (started && !evaluating) open.facts().h2d_bytes += e.a;
+        return push_span(e, kind, Category::kH2d);
       case Kind::kInitGroup:
         if (life.init_begin_ns == 0) life.init_begin_ns = t;
         return push_span(e, kind, Category::kStartup, true);
@@ -488,13 +490,8 @@ struct StepBuilder::Impl {
       case Kind::kGpuMark:
         return gpu.mark(static_cast<int64_t>(e.time_ns), static_cast<uint16_t>(e.a), e.b, static_cast<int64_t>(e.d), static_cast<int64_t>(e.c), e.flags);
       case Kind::kMemory:
-        memory.allocated_bytes = e.a, memory.reserved_bytes = e.b, memory.active_bytes = e.c, memory.inactive_split_bytes = e.d;
-        if (started) open.facts().memory = memory;
-        return;
       case Kind::kMemoryCounters:
-        memory.retries = e.a, memory.ooms = e.b, memory.device_allocs = e.c, memory.device_frees = e.d;
-        return;
-      case Kind::kMemoryPeak: memory.peak_bytes = e.a; return;
+      case Kind::kMemoryPeak: return on_memory(e, kind);
       case Kind::kOutOfMemory: {
         OutOfMemory oom;
         oom.requested_bytes = e.a, oom.allocated_bytes = e.b, oom.reserved_bytes = e.c, oom.capacity_bytes = e.d;
@@ -549,6 +546,25 @@ struct StepBuilder::Impl {
     }
   }
 
+  // One reading is up to three records of the same boundary: sizes first, then what has changed of peak and counters.
+  void on_memory(const Event& e, Kind kind) {
+    const bool after_optimizer = e.flags == pack_kind(Kind::kOptimizer, Edge::kEnd);
+    if (kind == Kind::kMemory) {
+      memory.allocated_bytes = e.a, memory.reserved_bytes = e.b, memory.active_bytes = e.c, memory.inactive_split_bytes = e.d;
+      memory.held_bytes = after_optimizer ? e.a : 0;
+      memory.near_top = e.flags == pack_kind(Kind::kBackward, Edge::kBegin);
+    } else if (kind == Kind::kMemoryPeak) {
+      memory.peak_bytes = e.a;
+    } else {
+      memory.retries = e.a, memory.ooms = e.b, memory.device_allocs = e.c, memory.device_frees = e.d;
+    }
+    if (!started) return;
+    // What is read behind the optimizer belongs to the step that it ends, although that step may already be a candidate.
+    std::optional<DeviceMemory>& reading = (after_optimizer && rule.has_candidate() ? done : open).facts().memory;
+    if (!reading) reading.emplace();
+    reading->add(memory);
+  }
+
   // A collective was issued, as told by a process-group hook or by NCCL itself: both have the same payload.
   void on_collective(const Event& e, int64_t t, bool p2p) {
     CollectiveIssue issue;
@@ -592,6 +608,14 @@ struct StepBuilder::Impl {
     if (edge == Edge::kEnd) end(e, kind, t);
   }
 
+  // Facts share one id: their keys tell them apart.
+  void note_fact(const std::string& text) {
+    const auto kind = static_cast<uint16_t>(NameKind::kFact);
+    names[{kind, std::hash<std::string_view>{}(std::string_view(text).substr(0, text.find('=')))}] = text;
+    constexpr std::string_view kCapacity = "device_memory_bytes=";
+    if (text.starts_with(kCapacity)) life.device_memory_bytes = std::strtoull(text.c_str() + kCapacity.size(), nullptr, 10);
+  }
+
   void finish(int64_t end_ns) {
     if (finished) return;
     const int64_t t = std::max(end_ns, last_ns);
@@ -624,6 +648,7 @@ void StepBuilder::push(const Event& event) {
 }
 
 void StepBuilder::push_name(uint16_t kind, uint64_t id, const std::string& text) {
+  if (kind == static_cast<uint16_t>(NameKind::kFact)) return impl_->note_fact(text);
   impl_->names[{kind, id}] = text;
   if (kind == static_cast<uint16_t>(NameKind::kUnavailable)) impl_->life.unavailable.push_back(text);
   if (kind == static_cast<uint16_t>(NameKind::kFact) && text.starts_with("device=")) impl_->life.device = text.substr(7);

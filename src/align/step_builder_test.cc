@@ -410,5 +410,48 @@ RC_GTEST_PROP(StepBuilderProperty, AnyEventListKeepsTheBudgetClosed, ()) {
   }
 }
 
+// A reading of the allocator behind the last span's edge, as the recorder writes it.
+void read_memory(Loop& l, Kind at, Edge edge, uint64_t allocated, uint64_t peak, uint64_t retries) {
+  const uint16_t flags = pack_kind(at, edge);
+  l.builder.push({l.t_, pack_kind(Kind::kMemory, Edge::kMark), flags, 7, allocated, 2 * allocated, allocated, 5});
+  l.builder.push({l.t_, pack_kind(Kind::kMemoryPeak, Edge::kMark), flags, 7, peak, peak, 0, 0});
+  l.builder.push({l.t_, pack_kind(Kind::kMemoryCounters, Edge::kMark), flags, 7, retries, 1, 9, 3});
+}
+
+TEST(StepBuilder, MemoryBelongsToTheStepInWhichItIsReadAndKeepsItsBoundary) {
+  Loop l;
+  for (uint64_t i = 0; i < 4; ++i) {
+    l.fetch().begin(Kind::kH2d, 1000 + i).pass(20).end(Kind::kH2d).forward();
+    l.begin(Kind::kBackward, 1);
+    if (i != 1) read_memory(l, Kind::kBackward, Edge::kBegin, 700 + i, 900 + i, i);
+    l.pass(2000).end(Kind::kBackward, 1).span(Kind::kOptimizer, 300, 1);
+    if (i != 2) read_memory(l, Kind::kOptimizer, Edge::kEnd, 100 + i, 950 + i, 10 + i);
+    l.pass(50);
+  }
+  const auto steps = l.finish();
+  ASSERT_EQ(steps.size(), 4u);
+  for (uint64_t i = 0; i < 4; ++i) {
+    SCOPED_TRACE(i);
+    ASSERT_TRUE(steps[i].memory);
+    const DeviceMemory& m = *steps[i].memory;
+    EXPECT_EQ(m.near_top, i != 1);
+    EXPECT_EQ(m.allocated_bytes, i != 1 ? 700 + i : 101);
+    EXPECT_EQ(m.held_bytes, i != 2 ? 100 + i : 0);
+    EXPECT_EQ(m.reserved_bytes, 2 * m.allocated_bytes);
+    EXPECT_EQ(m.peak_bytes, i != 2 ? 950 + i : 902);
+    EXPECT_EQ(m.retries, i != 2 ? 10 + i : 2);
+    EXPECT_EQ(m.device_frees, 3u);
+  }
+  // What is copied before the first step has begun is start-up; later copies belong to the step they feed.
+  for (uint64_t i = 1; i < 4; ++i) EXPECT_EQ(steps[i].h2d_bytes, 1000 + i);
+}
+
+TEST(StepBuilder, FactsShareAnIdAndAreTold) {
+  StepBuilder b;
+  for (const char* fact : {"torch=2.15.0", "device_memory_bytes=85899345920", "python=3.12.3"}) b.push_name(static_cast<uint16_t>(NameKind::kFact), 0, fact);
+  EXPECT_EQ(b.names().size(), 3u);
+  EXPECT_EQ(b.life().device_memory_bytes, 85899345920u);
+}
+
 }  // namespace
 }  // namespace stepscope

@@ -34,7 +34,9 @@ void fill_device(Cell& cell, const RankStep& step) {
     cell.device_ops.push_back({op.group, op.sequence, op.bytes, op.op, static_cast<float>((op.end_ns - op.begin_ns) * 1e-6)});
   }
   if (!step.device_ops.empty()) cell.device_comm_ms = union_ms(step.device_ops);
+  cell.h2d_bytes = static_cast<double>(step.h2d_bytes);
   if (!step.memory) return;
+  if (step.memory->held_bytes) cell.held_bytes = static_cast<double>(step.memory->held_bytes);
   cell.allocated_bytes = static_cast<double>(step.memory->allocated_bytes);
   cell.reserved_bytes = static_cast<double>(step.memory->reserved_bytes);
   cell.active_bytes = static_cast<double>(step.memory->active_bytes);

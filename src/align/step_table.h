@@ -47,6 +47,8 @@ struct Cell {
   std::vector<CellOp> device_ops;
   float device_comm_ms = -1;        // union of communication on the device, hidden or not; < 0: not measured
   double allocated_bytes = -1, reserved_bytes = -1, active_bytes = -1, inactive_split_bytes = -1, peak_bytes = -1;
+  double held_bytes = -1;           // allocated after the optimizer; < 0: not read there in this step
+  double h2d_bytes = 0;
   uint64_t retries = 0, ooms = 0, device_frees = 0;
   std::vector<LedgerMs> segments;   // own time before, between and after the stalls
   std::vector<CellStall> stalls;

@@ -31,6 +31,18 @@ Rows newest_rows(const StepTable& table, size_t count) {
   return out;
 }
 
+Rows thinned(const Rows& rows, size_t count) {
+  if (rows.size() <= count || count == 0) return rows;
+  Rows out;
+  for (size_t k = 1; k <= count; ++k) {
+    const size_t begin = (k - 1) * rows.size() / count, end = k * rows.size() / count;
+    float weight = 0;
+    for (size_t i = begin; i < end; ++i) weight += rows.weights[i];
+    out.add(*rows.rows[end - 1], weight);
+  }
+  return out;
+}
+
 Rows without(const Rows& rows, uint32_t tags) {
   Rows out;
   for (size_t i = 0; i < rows.size(); ++i)

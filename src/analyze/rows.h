@@ -30,6 +30,8 @@ struct Rows {
 Rows all_rows(const StepTable& table);
 // The newest `count` rows.
 Rows newest_rows(const StepTable& table, size_t count);
+// At most `count` of them, evenly chosen, the newest among them; their weights grow.
+Rows thinned(const Rows& rows, size_t count);
 // Rows without any of `tags`.
 Rows without(const Rows& rows, uint32_t tags);
 

@@ -16,8 +16,11 @@ namespace stepscope {
 namespace {
 
 constexpr Rule kRules[] = {judge_progress, judge_data,        judge_stragglers, judge_pauses,  judge_input,   judge_bound,
-                           judge_device,   judge_between,  judge_collectives, judge_observer,   judge_balance, judge_advice};
+                           judge_device,   judge_allocator, judge_between,  judge_collectives, judge_observer,   judge_balance,
+                           judge_advice};
 constexpr uint32_t kNoBaseline = kTagCompile | kTagCheckpoint | kTagValidation | kTagEpochStart | kTagProvisional | kTagLossy;
+constexpr size_t kHistoryRows = 384;  // of the whole run: enough for the shape of a growth
+constexpr uint32_t kMemoryStride = 4;
 constexpr size_t kLiveRows = 96;  // the newest steps that live rules about shares and pauses look at
 
 }  // namespace
@@ -27,11 +30,13 @@ struct Engine::Impl {
   StepTable table;
   RunSums sums;
   std::map<int, RankLife> lives;
+  std::map<int, DeviceRoom> rooms;
   Groups groups;
   FindingBook book;
   std::vector<Finding> findings, external;
   std::vector<Section> sections;
-  uint32_t judged_steps = 0, offset = 0;
+  std::vector<Finding> memory_said;  // newest, asked for more rarely than the rest
+  uint32_t judged_steps = 0, memory_due = 0, offset = 0;
   int64_t interrupted_ns = 0;
   bool over = false;
   double flops_per_step = 0, peak_flops = 0;
@@ -80,12 +85,19 @@ struct Engine::Impl {
     j.lives = &lives;
     j.groups = &groups;
     j.silenced = &silenced;
+    j.rooms = &rooms;
     return j;
   }
 
   static std::vector<Finding> ask(const Judged& j) {
     std::vector<Finding> out;
     for (Rule rule : kRules) rule(j, out);
+    return out;
+  }
+
+  std::vector<Finding> ask_memory() const {
+    std::vector<Finding> out;
+    judge_device_memory(judged(thinned(all_rows(table), kHistoryRows)), out);
     return out;
   }
 
@@ -105,6 +117,11 @@ struct Engine::Impl {
       const bool twice = std::any_of(said.begin(), said.end(), [&](const Finding& s) { return s.kind == f.kind && s.ranks == f.ranks; });
       if (!twice) said.push_back(std::move(f));
     }
+    if (closed >= memory_due) {
+      memory_said = ask_memory();
+      memory_due = closed + kMemoryStride * stride();
+    }
+    said.insert(said.end(), memory_said.begin(), memory_said.end());
     book.note(said, closed - 1);
     findings = std::move(said);
   }
@@ -131,6 +148,8 @@ void Engine::set_life(int rank, const RankLife& life) {
   impl_->table.expect_ranks(std::clamp(life.world_size, rank + 1, 1 << 20));
   if (life.ended) impl_->table.set_gone(rank);
 }
+
+void Engine::set_device_room(int rank, DeviceRoom room) { impl_->rooms[rank] = std::move(room); }
 
 void Engine::set_group(uint64_t id, const std::string& description, const std::vector<int>& ranks) {
   impl_->groups[id] = {description, ranks};
@@ -175,6 +194,7 @@ void Engine::finish() {
   m.table.close_ready(true);
   m.forget_interrupted();
   m.findings = Impl::ask(m.judged(all_rows(m.table)));
+  for (Finding& f : m.ask_memory()) m.findings.push_back(std::move(f));
   m.book.date(m.findings, static_cast<int64_t>(m.table.closed()) - 1);
 }
 

@@ -11,6 +11,7 @@
 
 #include "align/rank_step.h"
 #include "align/step_table.h"
+#include "diagnose/device_room.h"
 #include "diagnose/snapshot.h"
 
 namespace stepscope {
@@ -32,6 +33,8 @@ class Engine {
   void feed(int rank, RankStep step);
   // Newest knowledge about a rank's process; replaces what was known.
   void set_life(int rank, const RankLife& life);
+  // What is known from outside about the memory of the rank's device; replaces what was known.
+  void set_device_room(int rank, DeviceRoom room);
   // Group membership by group id: description and global ranks.
   void set_group(uint64_t id, const std::string& description, const std::vector<int>& ranks);
   // A new attempt of the run's ranks begins (elastic restart): steps are counted on, lives start anew.

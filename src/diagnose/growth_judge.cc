@@ -4,27 +4,10 @@
 #include <cmath>
 #include <vector>
 
-namespace stepscope::host {
+namespace stepscope {
 namespace {
 
-struct Track {
-  std::vector<double> x, seconds, y;  // x: steps or seconds
-  bool by_steps = false;
-};
-
-Track track_of(const RankProcess& rank, const SampledSeries& series, const Window& window) {
-  Track t;
-  t.by_steps = !rank.steps.empty();
-  int64_t origin = 0;
-  for (const SamplePoint& p : series.points) {
-    if (!window.holds(p.time_ns)) continue;
-    if (t.y.empty()) origin = p.time_ns;
-    t.seconds.push_back(static_cast<double>(p.time_ns - origin) * 1e-9);
-    t.x.push_back(t.by_steps ? steps_at(rank, p.time_ns) : t.seconds.back());
-    t.y.push_back(p.value);
-  }
-  return t;
-}
+using Track = GrowthTrack;
 
 std::span<const double> tail(const std::vector<double>& v, size_t from) { return std::span(v).subspan(std::min(from, v.size())); }
 
@@ -49,29 +32,21 @@ int64_t trace_back(const Track& t, size_t from, const Growth& g) {
 
 }  // namespace
 
-Verdict judge_series(const RankProcess& rank, const SampledSeries& series, const Window& window, const HostThresholds& limits) {
-  Verdict out;
-  if (window.empty()) return out;
-  const Track t = track_of(rank, series, window);
+GrowthVerdict judge_track(const GrowthTrack& t, const GrowthLimits& limits) {
+  GrowthVerdict out;
   if (t.y.empty()) return out;
-  const double warmup = t.by_steps ? limits.creep_warmup_steps : t.x.front() + limits.creep_warmup_s;
-  const double least = t.by_steps ? limits.creep_min_steps : limits.creep_min_s;
-  const size_t begin = first_at(t, warmup);
+  const size_t begin = first_at(t, limits.begin_x);
   if (begin >= t.y.size()) return out;
-  GrowthRule rule;
-  rule.min_points = static_cast<int>(limits.creep_min_samples);
-  rule.min_growth = limits.creep_min_bytes;
-  rule.max_residual = limits.creep_linearity;
-  rule.min_stairs = static_cast<int>(limits.stair_min_count);
-  rule.stair_flat_share = limits.stair_flat_share;
-  const double span = t.x.back() - t.x[begin];
-  for (const double part : {0.0, 0.5, 0.75}) {
-    const size_t from = first_at(t, t.x[begin] + part * span);
-    if (t.x.back() - t.x[from] < least) break;
-    const Growth g = classify_growth(tail(t.x, from), tail(t.y, from), rule);
-    if (part == 0.0) out.shape = g.shape;
+  const double end = t.x.back(), span = end - t.x[begin];
+  std::vector<double> starts = {t.x[begin], t.x[begin] + 0.5 * span, t.x[begin] + 0.75 * span};
+  if (limits.newest_span > 0 && limits.newest_span < span) starts.push_back(end - limits.newest_span);
+  for (size_t i = 0; i < starts.size(); ++i) {
+    const size_t from = first_at(t, starts[i]);
+    if (end - t.x[from] < limits.least_span) continue;
+    const Growth g = classify_growth(tail(t.x, from), tail(t.y, from), limits.rule);
+    if (i == 0) out.shape = g.shape;
     if (g.shape != GrowthShape::kLinear && g.shape != GrowthShape::kStaircase) continue;
-    if (!new_high(t, begin, from, g, limits.creep_new_high_share)) continue;
+    if (!new_high(t, begin, from, g, limits.new_high_share)) continue;
     out.shape = g.shape;
     out.growth_bytes = g.growth;
     out.bytes_per_s = theil_sen_slope(tail(t.seconds, from), tail(t.y, from));
@@ -87,4 +62,40 @@ Verdict judge_series(const RankProcess& rank, const SampledSeries& series, const
   return out;
 }
 
-}  // namespace stepscope::host
+namespace host {
+namespace {
+
+Track track_of(const RankProcess& rank, const SampledSeries& series, const Window& window) {
+  Track t;
+  t.by_steps = !rank.steps.empty();
+  int64_t origin = 0;
+  for (const SamplePoint& p : series.points) {
+    if (!window.holds(p.time_ns)) continue;
+    if (t.y.empty()) origin = p.time_ns;
+    t.seconds.push_back(static_cast<double>(p.time_ns - origin) * 1e-9);
+    t.x.push_back(t.by_steps ? steps_at(rank, p.time_ns) : t.seconds.back());
+    t.y.push_back(p.value);
+  }
+  return t;
+}
+
+}  // namespace
+
+Verdict judge_series(const RankProcess& rank, const SampledSeries& series, const Window& window, const HostThresholds& limits) {
+  if (window.empty()) return {};
+  const Track t = track_of(rank, series, window);
+  if (t.y.empty()) return {};
+  GrowthLimits rule;
+  rule.begin_x = t.by_steps ? limits.creep_warmup_steps : t.x.front() + limits.creep_warmup_s;
+  rule.least_span = t.by_steps ? limits.creep_min_steps : limits.creep_min_s;
+  rule.new_high_share = limits.creep_new_high_share;
+  rule.rule.min_points = static_cast<int>(limits.creep_min_samples);
+  rule.rule.min_growth = limits.creep_min_bytes;
+  rule.rule.max_residual = limits.creep_linearity;
+  rule.rule.min_stairs = static_cast<int>(limits.stair_min_count);
+  rule.rule.stair_flat_share = limits.stair_flat_share;
+  return judge_track(t, rule);
+}
+
+}  // namespace host
+}  // namespace stepscope

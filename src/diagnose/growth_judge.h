@@ -1,17 +1,31 @@
-// Applies analyze/growth.h to a sampled memory series of a rank: over steps where they are known, else over seconds;
-// warm-up left out; the whole of it, then its newer parts, since a leak may begin late.
+// Applies analyze/growth.h to a memory series of a rank, of the host or of its device: over steps where they are known,
+// else over seconds; warm-up left out; the whole of it, then its newer parts, since a leak may begin late. Pure.
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "align/host_facts.h"
 #include "analyze/growth.h"
 #include "diagnose/host_thresholds.h"
 #include "diagnose/host_view.h"
 
-namespace stepscope::host {
+namespace stepscope {
 
-struct Verdict {
+struct GrowthTrack {
+  std::vector<double> x, seconds, y;  // x: steps or seconds, not decreasing
+  bool by_steps = false;
+};
+
+struct GrowthLimits {
+  GrowthRule rule;
+  double begin_x = 0;         // where the warm-up ends
+  double least_span = 0;      // of x, of growth
+  double newest_span = 0;     // of x: this newest part is judged on its own as well; 0 = none
+  double new_high_share = 0;  // of late growth that must lead above all that was before: a sawtooth does not
+};
+
+struct GrowthVerdict {
   GrowthShape shape = GrowthShape::kTooShort;  // kLinear and kStaircase are verified and go on; others are no finding
   double growth_bytes = 0, bytes_per_s = 0;
   std::optional<double> bytes_per_step;
@@ -20,6 +34,13 @@ struct Verdict {
   int64_t first_step = -1;  // that lies on the line, traced back into warm-up
 };
 
+GrowthVerdict judge_track(const GrowthTrack& track, const GrowthLimits& limits);
+
+namespace host {
+
+using Verdict = GrowthVerdict;
+
 Verdict judge_series(const RankProcess& rank, const SampledSeries& series, const Window& window, const HostThresholds& limits);
 
-}  // namespace stepscope::host
+}  // namespace host
+}  // namespace stepscope

@@ -5,16 +5,18 @@
 #include <fstream>
 #include <sstream>
 
+#include "diagnose/thresholds.h"
+
 namespace stepscope {
 namespace {
 
-// name = value pairs of table [host] and how many of them give a reason.
-std::map<std::string, double> spec_values() {
+// name = value pairs of a table.
+std::map<std::string, double> spec_values(const std::string& table) {
   std::ifstream in(std::string(SS_SOURCE_DIR) + "/spec/rules.toml");
   std::map<std::string, double> out;
   bool inside = false;
   for (std::string line; std::getline(in, line);) {
-    if (line.starts_with('[')) inside = line.starts_with("[host]");
+    if (line.starts_with('[')) inside = line.starts_with(table);
     const size_t equals = line.find(" = ");
     if (!inside || line.starts_with('#') || equals == std::string::npos) continue;
     out[line.substr(0, equals)] = std::stod(line.substr(equals + 3));
@@ -22,7 +24,9 @@ std::map<std::string, double> spec_values() {
   return out;
 }
 
-TEST(HostThresholds, AgreeWithTheSpec) { EXPECT_EQ(spec_values(), HostThresholds{}.values()); }
+TEST(HostThresholds, AgreeWithTheSpec) { EXPECT_EQ(spec_values("[host]"), HostThresholds{}.values()); }
+
+TEST(Thresholds, AgreeWithTheSpec) { EXPECT_EQ(spec_values("[rules]"), Thresholds{}.values()); }
 
 TEST(HostThresholds, AreSetByNameWithOrWithoutTable) {
   HostThresholds t;

@@ -13,6 +13,7 @@
 #include "align/step_table.h"
 #include "analyze/attribution.h"
 #include "analyze/rows.h"
+#include "diagnose/device_room.h"
 #include "diagnose/finding.h"
 #include "diagnose/thresholds.h"
 
@@ -32,6 +33,7 @@ struct Judged {
   const std::map<int, RankLife>* lives = nullptr;
   const Groups* groups = nullptr;
   const std::set<std::string>* silenced = nullptr;  // causes of ADVICE that the user does not want; "all"
+  const std::map<int, DeviceRoom>* rooms = nullptr;  // by rank; empty where nothing was sampled from outside
 
   // Mean over ranks of the share of wall time in a category; `pick` chooses among the ranks' shares.
   std::vector<double> shares(const std::function<double(const Cell&)>& figure) const;  // per rank, over rows
@@ -74,6 +76,10 @@ struct Judged {
   }
 };
 
+// The rules about device memory, in their order of saying. Growth needs the whole history: they are asked over it also
+// while the run goes on.
+void judge_device_memory(const Judged&, std::vector<Finding>&);
+
 using Rule = void (*)(const Judged&, std::vector<Finding>&);
 
 // The rules, in the order in which they are asked. One file per family (rules_*.cc).
@@ -83,6 +89,7 @@ void judge_pauses(const Judged&, std::vector<Finding>&);       // GC_PAUSE, PAUS
 void judge_input(const Judged&, std::vector<Finding>&);        // INPUT_BOUND
 void judge_bound(const Judged&, std::vector<Finding>&);        // H2D_, COMM_BOUND, WAIT_HEAVY
 void judge_device(const Judged&, std::vector<Finding>&);       // HOST_BOUND, SYNC_STALL
+void judge_allocator(const Judged&, std::vector<Finding>&);    // ALLOCATOR_THRASH, CACHE_FLUSH
 void judge_between(const Judged&, std::vector<Finding>&);      // CHECKPOINT_STALL … BETWEEN_STEPS_HEAVY, RECOMPILE_STORM
 void judge_collectives(const Judged&, std::vector<Finding>&);  // EXTRA_COLLECTIVES
 void judge_progress(const Judged&, std::vector<Finding>&);     // RANK_LOST, LATE_START

@@ -50,6 +50,8 @@ void rank_lost(const Judged& j, std::vector<Finding>& out) {
     if (other != rank) f.victims.push_back(other);
   f.phase = teardown ? std::string(name(Category::kTeardown)) : std::string(name(life->open_phase));
   f.cause = !life->exception.empty() ? "exception" : life->exit_signal ? fmt::format("signal_{}", life->exit_signal) : "killed";
+  // Its last word says so; a failure that the program survived long ago is no cause.
+  if (!life->out_of_memory.empty() && life->exception.find("OutOfMemory") != std::string::npos) f.cause = "out_of_memory";
   f.first_step = f.last_step = f.detected_step = life->steps;
   f.coverage = j.coverage;
   f.confidence = life->exit_signal || !life->exception.empty() ? 0.99 : 0.9;

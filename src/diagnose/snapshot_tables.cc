@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analyze/device_memory.h"
 #include "analyze/robust.h"
 #include "analyze/straggler.h"
 #include "diagnose/device_collectives.h"
 #include "diagnose/device_peak.h"
+#include "diagnose/memory_view.h"
 
 namespace stepscope {
 
@@ -189,6 +191,36 @@ void fill_collectives(Snapshot& s, const Judged& j) {
   }
 }
 
+// Head and tail: medians of the ends of what outlives a step, warm-up left out.
+void fill_memory(Snapshot& s, const Judged& j) {
+  constexpr size_t kEnd = 16;
+  for (const memory::RankMemory& m : memory::measured(j)) {
+    DeviceMemoryRank out{.rank = m.rank, .allocated_bytes = m.allocated_bytes, .reserved_bytes = m.reserved_bytes, .peak_bytes = m.peak_bytes};
+    if (m.capacity_bytes > 0) out.capacity_bytes = m.capacity_bytes;
+    const std::vector<double> bytes = growth_track(j.with_warmup, m.rank, j.limits->device_creep_warmup_steps).bytes;
+    if (const size_t n = std::min(kEnd, bytes.size() / 2); n > 0) {
+      out.head_bytes = median({bytes.begin(), bytes.begin() + static_cast<long>(n)});
+      out.tail_bytes = median({bytes.end() - static_cast<long>(n), bytes.end()});
+    }
+    s.memory.push_back(out);
+  }
+}
+
+// The fullest rank speaks for all.
+void fill_memory_section(Section& section, const Snapshot& s) {
+  const DeviceMemoryRank* worst = nullptr;
+  const auto share = [](const DeviceMemoryRank& m) { return m.capacity_bytes ? *m.peak_bytes / *m.capacity_bytes : 0; };
+  for (const DeviceMemoryRank& m : s.memory)
+    if (!worst || *m.peak_bytes > *worst->peak_bytes) worst = &m;
+  if (!worst) return;
+  section.values = {{"allocated_bytes", worst->allocated_bytes}, {"reserved_bytes", worst->reserved_bytes}, {"peak_bytes", worst->peak_bytes},
+                    {"capacity_bytes", worst->capacity_bytes}, {"peak_share", std::nullopt}};
+  if (worst->capacity_bytes) section.values["peak_share"] = share(*worst);
+  if (!section.diagnosis.empty()) return;
+  section.diagnosis = "BALANCED";
+  section.text = worst->capacity_bytes ? "At most " + text_share(share(*worst)) + " of a device in use, and no growth" : "No growth";
+}
+
 void fill_sections(Snapshot& s, const Judged& j, const std::vector<Section>& external) {
   for (const char* section : {"system", "process", "step_time", "step_memory"}) {
     Section out;
@@ -203,6 +235,7 @@ void fill_sections(Snapshot& s, const Judged& j, const std::vector<Section>& ext
       out.severity = worst->severity;
       out.text = worst->title;
     }
+    if (out.name == "step_memory") fill_memory_section(out, s);
     if (out.diagnosis.empty()) {
       const bool measured = std::string_view(section) == "process" && !j.lives->empty();
       out.diagnosis = measured ? "BALANCED" : "NO_DATA";
@@ -240,6 +273,7 @@ void fill_tables(Snapshot& s, const Judged& whole, const RunSums& sums, const st
   fill_ranks(s, whole, sums, flops);
   fill_steps(s, whole);
   fill_collectives(s, whole);
+  fill_memory(s, whole);
   fill_sections(s, whole, external);
   double ranks = 0;
   for (const RankSums& r : sums.ranks) ranks += r.steps > 0 ? 1 : 0;

@@ -47,7 +47,28 @@ namespace stepscope {
   X(advice_fsdp_root_share, 0.5)   \
   X(advice_fsdp_many_units, 100)   \
   X(advice_fsdp_tiny_parameters, 1e6) \
-  X(advice_offload_idle_share, 0.5)
+  X(advice_offload_idle_share, 0.5)  \
+  X(device_memory_near_share, 0.92)  \
+  X(device_memory_at_share, 0.97)    \
+  X(device_memory_uneven_share, 0.20)      \
+  X(device_memory_uneven_min_share, 0.30)  \
+  X(device_creep_warmup_steps, 10)   \
+  X(device_creep_early_steps, 24)    \
+  X(device_creep_min_steps, 80)      \
+  X(device_creep_window_steps, 160)  \
+  X(device_creep_early_bytes, 16777216)    \
+  X(device_creep_min_bytes, 67108864)      \
+  X(device_creep_linearity, 0.15)    \
+  X(device_creep_new_high_share, 0.50)     \
+  X(device_creep_eta_crit_s, 1800)   \
+  X(length_min_correlation, 0.90)    \
+  X(length_min_range_share, 0.10)    \
+  X(fragment_min_share, 0.25)        \
+  X(fragment_min_device_share, 0.10) \
+  X(overhang_factor, 2.0)            \
+  X(overhang_min_device_share, 0.30) \
+  X(thrash_min_steps, 3)             \
+  X(flush_steps_share, 0.50)
 
 struct Thresholds {
 #define X(name, value) double name = value;

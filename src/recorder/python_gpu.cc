@@ -22,6 +22,7 @@ constexpr uint64_t kMemoryEveryNs = 10'000'000;    // reading the allocator cost
 // Wait points (FSDP has two or three per layer) are marked in every step as long as that costs less than this share of
 // the step, else in every 2nd, 4th or 8th.
 constexpr uint64_t kWaitMarkNs = 2'500, kWaitCostDivisor = 400, kMaxWaitStride = 8;
+constexpr uint32_t kMostMemorySkips = 2;           // a program may never come to the other boundary
 
 constexpr uint32_t kMaxOptimizerMarks = 16;        // per backward
 constexpr uint64_t kWindowNs = 10'000'000;
@@ -35,6 +36,8 @@ struct GpuHooks {
   uint64_t next_try_ns = 0, next_memory_ns = 0, optimizer_ends = 0;
   uint64_t peaks[2] = {}, counters[4] = {};
   uint64_t allocated = 0;
+  uint16_t memory_at = 0;            // boundary of the newest reading
+  uint32_t memory_skips = 0;         // chances at that boundary that were left to the other one
   uint64_t window_ns = 0;
   uint32_t window_marks = 0, optimizer_marks = 0;
   uint64_t wait_stride = 1, wait_marks = 0, step_end_ns = 0;
@@ -115,8 +118,16 @@ void write_memory(uint64_t now, uint16_t at) noexcept {
 void memory_tick(uint16_t at) noexcept {
   if (!g_hooks_gpu.memory_stats) return;
   const uint64_t now = monotonic_ns();
-  if (now < g_hooks_gpu.next_memory_ns) return;
-  g_hooks_gpu.next_memory_ns = now + kMemoryEveryNs;
+  GpuHooks& h = g_hooks_gpu;
+  if (now < h.next_memory_ns) return;
+  // The two boundaries of a step lie close together on the host: without turns one of them would never be read.
+  if (at == h.memory_at && h.memory_skips < kMostMemorySkips) {
+    ++h.memory_skips;
+    return;
+  }
+  h.memory_at = at;
+  h.memory_skips = 0;
+  h.next_memory_ns = now + kMemoryEveryNs;
   write_memory(now, at);
 }
 

@@ -50,6 +50,8 @@ constexpr std::array<MetricInfo, kMetricCount> kMetrics = [] {
   all[kActive] = {106, "active_bytes", MetricKind::kFine, false, 1, kMemoryDrop};
   all[kInactiveSplit] = {107, "inactive_split_bytes", MetricKind::kFine, false, 1, kMemoryDrop};
   all[kPeakBytes] = {108, "peak_bytes", MetricKind::kFine, false, 1, kMemoryDrop};
+  all[kHeldBytes] = {112, "held_bytes", MetricKind::kFine, false, 1, kMemoryDrop};
+  all[kH2dBytes] = {113, "h2d_bytes", MetricKind::kReal, true};
   all[kRetries] = {109, "retries", MetricKind::kCount, false};
   all[kOoms] = {110, "ooms", MetricKind::kCount, false};
   all[kDeviceFrees] = {111, "device_frees", MetricKind::kCount, false};
@@ -114,7 +116,7 @@ static void put_device(MetricValues& out, const FlatCell& cell, double per_ms) {
   out[kOoms] = static_cast<int64_t>(cell.ooms);
   out[kDeviceFrees] = static_cast<int64_t>(cell.device_frees);
   const std::pair<Metric, double> sizes[] = {{kAllocated, cell.allocated_bytes}, {kReserved, cell.reserved_bytes}, {kActive, cell.active_bytes},
-                                             {kInactiveSplit, cell.inactive_split_bytes}, {kPeakBytes, cell.peak_bytes}};
+                                             {kInactiveSplit, cell.inactive_split_bytes}, {kPeakBytes, cell.peak_bytes}, {kHeldBytes, cell.held_bytes}};
   for (const auto& [metric, bytes] : sizes)
     if (bytes >= 0) put_fine(out, metric, bytes);
 }
@@ -126,6 +128,7 @@ static void take_device(const MetricValues& values, Cell& cell, double quantum_m
   cell.active_bytes = fine_to_double(values, kActive, -1);
   cell.inactive_split_bytes = fine_to_double(values, kInactiveSplit, -1);
   cell.peak_bytes = fine_to_double(values, kPeakBytes, -1);
+  cell.held_bytes = fine_to_double(values, kHeldBytes, -1);
   cell.retries = static_cast<uint64_t>(values[kRetries]);
   cell.ooms = static_cast<uint64_t>(values[kOoms]);
   cell.device_frees = static_cast<uint64_t>(values[kDeviceFrees]);
@@ -163,6 +166,7 @@ FlatCell to_flat(const Cell& cell) {
   flat.device_comm_ms = cell.device_comm_ms;
   flat.allocated_bytes = cell.allocated_bytes, flat.reserved_bytes = cell.reserved_bytes, flat.active_bytes = cell.active_bytes;
   flat.inactive_split_bytes = cell.inactive_split_bytes, flat.peak_bytes = cell.peak_bytes;
+  flat.held_bytes = cell.held_bytes, flat.h2d_bytes = cell.h2d_bytes;
   flat.retries = cell.retries, flat.ooms = cell.ooms, flat.device_frees = cell.device_frees;
   flat.loss = cell.loss, flat.has_loss = cell.has_loss;
   flat.samples = cell.samples, flat.tokens = cell.tokens, flat.bytes = cell.bytes;
@@ -200,6 +204,7 @@ MetricValues quantise(const FlatCell& cell, uint32_t quantum_ns) {
   if (cell.has_loss) put_fine(out, kLoss, cell.loss);
   out[kSamples] = float_to_ordered(cell.samples, 0);
   out[kTokens] = float_to_ordered(cell.tokens, 0);
+  out[kH2dBytes] = float_to_ordered(cell.h2d_bytes, 0);
   out[kBytes] = float_to_ordered(cell.bytes, 0);
   out[kInvoluntary] = int64_t{cell.involuntary_switches} + 1;
   out[kCollectives] = cell.collectives, out[kSmallCollectives] = cell.small_collectives;
@@ -229,6 +234,7 @@ Cell restore(const MetricValues& values, uint32_t quantum_ns) {
   cell.loss = fine_to_double(values, kLoss, 0);
   cell.samples = ordered_to_float(values[kSamples], 0);
   cell.tokens = ordered_to_float(values[kTokens], 0);
+  cell.h2d_bytes = ordered_to_float(values[kH2dBytes], 0);
   cell.bytes = ordered_to_float(values[kBytes], 0);
   cell.involuntary_switches = values[kInvoluntary] <= 0 ? -1 : to_int(values[kInvoluntary] - 1);
   cell.collectives = to_count(values[kCollectives]), cell.small_collectives = to_count(values[kSmallCollectives]);

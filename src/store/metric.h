@@ -37,7 +37,7 @@ enum Metric : uint8_t {
   kOutside,                // of comm_transfer: what blocked outside of backward
   kTags, kCaused, kWaitedFor, kPeak, kLoss, kSamples, kTokens, kBytes, kCpu, kGc, kSync, kInvoluntary,
   kCollectives, kSmallCollectives, kFetches, kFetchReady, kFetchOutOfOrder, kFetchInFlight, kSignature,
-  kGpu, kHostBound, kDeviceComm, kAllocated, kReserved, kActive, kInactiveSplit, kPeakBytes, kRetries, kOoms, kDeviceFrees,
+  kGpu, kHostBound, kDeviceComm, kAllocated, kReserved, kActive, kInactiveSplit, kPeakBytes, kRetries, kOoms, kDeviceFrees, kHeldBytes, kH2dBytes,
   kHost, kHostRest = kHost + kCategoryCount,
   kMetricCount
 };
@@ -53,7 +53,7 @@ struct FlatCell {
   LedgerMs ms{}, host_ms{};
   float wall_ms = 0, host_wall_ms = 0, device_comm_ms = -1, outside_ms = 0, caused_ms = 0, cpu_ms = -1, gc_ms = 0, sync_ms = 0;
   double loss = 0, samples = 0, tokens = 0, bytes = 0;
-  double allocated_bytes = -1, reserved_bytes = -1, active_bytes = -1, inactive_split_bytes = -1, peak_bytes = -1;
+  double allocated_bytes = -1, reserved_bytes = -1, active_bytes = -1, inactive_split_bytes = -1, peak_bytes = -1, held_bytes = -1, h2d_bytes = 0;
   uint64_t signature = 0, retries = 0, ooms = 0, device_frees = 0;
   uint32_t tags = 0, host_bound = 0, collectives = 0, small_collectives = 0, fetches = 0, fetch_ready = 0, fetch_out_of_order = 0, fetch_in_flight = 0;
   int32_t involuntary_switches = -1;

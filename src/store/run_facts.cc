@@ -65,6 +65,33 @@ void read_fact(const std::string& text, RankLife& life) {
 
 }  // namespace
 
+constexpr uint64_t OutOfMemory::*kOomBytes[] = {&OutOfMemory::requested_bytes, &OutOfMemory::allocated_bytes, &OutOfMemory::reserved_bytes,
+                                                &OutOfMemory::capacity_bytes, &OutOfMemory::largest_free_block_bytes,
+                                                &OutOfMemory::device_free_bytes, &OutOfMemory::inactive_split_bytes, &OutOfMemory::grown_bytes};
+constexpr const char* kOomNames[] = {"requested_bytes", "allocated_bytes", "reserved_bytes", "capacity_bytes",
+                                     "largest_free_block_bytes", "device_free_bytes", "inactive_split_bytes", "grown_bytes"};
+constexpr size_t kMaxOoms = 16;
+
+json oom_json(const OutOfMemory& oom) {
+  json out = {{"step", oom.step}, {"phase", static_cast<int>(oom.phase)}};
+  for (size_t i = 0; i < std::size(kOomBytes); ++i) out[kOomNames[i]] = oom.*kOomBytes[i];
+  return out;
+}
+
+void read_ooms(const json& list, std::vector<OutOfMemory>& out) {
+  if (!list.is_array()) return;
+  for (const json& item : list) {
+    if (!item.is_object() || out.size() >= kMaxOoms) continue;
+    OutOfMemory oom;
+    read_number(item, "step", oom.step);
+    int phase = -1;
+    read_number(item, "phase", phase);
+    if (phase >= 0 && phase < static_cast<int>(kCategoryCount)) oom.phase = static_cast<Category>(phase);
+    for (size_t i = 0; i < std::size(kOomBytes); ++i) read_number(item, kOomNames[i], oom.*kOomBytes[i]);
+    out.push_back(oom);
+  }
+}
+
 std::string life_detail(const RankLife& life) {
   json out = {{"process_start_ns", life.process_start_ns}, {"first_step_ns", life.first_step_ns}, {"last_step_ns", life.last_step_ns},
               {"end_ns", life.end_ns}, {"init_begin_ns", life.init_begin_ns}, {"init_end_ns", life.init_end_ns},
@@ -76,6 +103,8 @@ std::string life_detail(const RankLife& life) {
   if (!life.device.empty()) out["device"] = life.device;
   if (!life.training_loaders.empty()) out["training_loaders"] = life.training_loaders;
   for (const ConfigFact& fact : life.configuration) out["configuration"].push_back(std::to_string(fact.id) + "|" + config_fact_text(fact));
+  if (life.device_memory_bytes) out["device_memory_bytes"] = life.device_memory_bytes;
+  for (const OutOfMemory& oom : life.out_of_memory) out["out_of_memory"].push_back(oom_json(oom));
   out["startup_ns"] = ledger_json(life.startup);
   out["teardown_ns"] = ledger_json(life.teardown);
   return out.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -98,6 +127,8 @@ void read_life_detail(std::string_view text, RankLife& life) {
   read_number(from, "stopped", life.stopped);
   read_number(from, "teardown_begun", life.teardown_begun);
   read_number(from, "torn", life.torn);
+  read_number(from, "device_memory_bytes", life.device_memory_bytes);
+  if (const auto found = from.find("out_of_memory"); found != from.end()) read_ooms(*found, life.out_of_memory);
   if (const auto found = from.find("open_detail"); found != from.end() && found->is_string()) life.open_detail = found->get<std::string>();
   if (const auto found = from.find("unavailable"); found != from.end() && found->is_array())
     for (const json& item : *found)

@@ -62,7 +62,7 @@ void expect_device(const Cell& was, const Cell& is, double quantum_ms) {
   EXPECT_EQ(was.device_frees, is.device_frees);
   if (was.device_comm_ms >= 0) expect_ms(was.device_comm_ms, is.device_comm_ms, quantum_ms, "device_comm");
   else EXPECT_LT(is.device_comm_ms, 0);
-  for (double Cell::* field : {&Cell::allocated_bytes, &Cell::reserved_bytes, &Cell::active_bytes, &Cell::inactive_split_bytes, &Cell::peak_bytes})
+  for (double Cell::* field : {&Cell::allocated_bytes, &Cell::reserved_bytes, &Cell::active_bytes, &Cell::inactive_split_bytes, &Cell::peak_bytes, &Cell::held_bytes})
     expect_number(was.*field, is.*field, std::ldexp(1, -19), "bytes of memory");
   if (!was.gpu) return;
   double size = 0;
@@ -91,6 +91,7 @@ void expect_same(const Cell& was, const Cell& is, double quantum_ms) {
   if (was.has_loss) expect_number(was.loss, is.loss, std::ldexp(1, -16) + std::ldexp(1, -23), "loss");
   expect_number(was.samples, is.samples, std::ldexp(1, -23), "samples");
   expect_number(was.tokens, is.tokens, std::ldexp(1, -23), "tokens");
+  expect_number(was.h2d_bytes, is.h2d_bytes, std::ldexp(1, -23), "h2d_bytes");
   expect_number(was.bytes, is.bytes, std::ldexp(1, -23), "bytes");
   EXPECT_EQ(was.signature, is.signature);
   EXPECT_EQ(was.involuntary_switches, is.involuntary_switches);
@@ -208,6 +209,8 @@ TEST(RunFile, FactsComeBackAsTheyWere) {
     life.exception = "ValueError: x\ny", life.last_step_ns = 1'000'500'000'000, life.open_phase = Category::kBackward;
     life.startup[index(Category::kStartup)] = 1234567;
     life.unavailable = {"gpu: none"};
+    life.device_memory_bytes = 80ull << 30;
+    life.out_of_memory = {{.requested_bytes = 5ull << 30, .largest_free_block_bytes = 1 << 20, .grown_bytes = 77, .step = 12, .phase = Category::kForward}};
     writer.set_lives({life});
     writer.set_group(0x9000000000000001ull, "dp", {0, 1, 2, 3});
     writer.add_event({.time_ns = 1'000'250'000'000, .rank = 1, .step = 12, .kind = "rank_death", .text = "signal 9\n"});
@@ -239,6 +242,13 @@ TEST(RunFile, FactsComeBackAsTheyWere) {
   EXPECT_EQ(lives[0].open_phase, Category::kBackward);
   EXPECT_EQ(lives[0].startup[index(Category::kStartup)], 1234567);
   EXPECT_TRUE(lives[0].ended);
+  EXPECT_EQ(lives[0].device_memory_bytes, 80ull << 30);
+  ASSERT_EQ(lives[0].out_of_memory.size(), 1u);
+  EXPECT_EQ(lives[0].out_of_memory[0].requested_bytes, 5ull << 30);
+  EXPECT_EQ(lives[0].out_of_memory[0].largest_free_block_bytes, 1u << 20);
+  EXPECT_EQ(lives[0].out_of_memory[0].grown_bytes, 77u);
+  EXPECT_EQ(lives[0].out_of_memory[0].step, 12u);
+  EXPECT_EQ(lives[0].out_of_memory[0].phase, Category::kForward);
   EXPECT_EQ(lives[0].unavailable, std::vector<std::string>{"gpu: none"});
   const auto groups = reader->groups().value();
   ASSERT_EQ(groups.size(), 1u);

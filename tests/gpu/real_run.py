@@ -69,7 +69,7 @@ def jobs(gpus: int) -> dict[str, Job]:
         "lengths": Job(["--steps", "150", "--fault", "lengths", "--onset", "0", "--layers", "2"], 0),
         "fragment": Job(["--steps", "150", "--fault", "fragment", "--onset", "0", "--layers", "2"], 0, ("MEMORY_FRAGMENTATION",), onset=0),
         "pressure": Job(["--steps", "150", "--fault", "pressure", "--onset", "0", "--layers", "2"], 0, ("MEMORY_PRESSURE",), onset=0),
-        "oom": Job(["--steps", "150", "--fault", "oom", "--onset", "60", "--layers", "2"], 0, ("OUT_OF_MEMORY",), onset=None),
+        "oom": Job(["--steps", "150", "--fault", "oom", "--onset", "60", "--layers", "2"], 0, ("MEMORY_PRESSURE",), cause="out_of_memory", onset=None),
         "graph": Job(["--steps", "150", "--layers", "2", "--compile", "reduce-overhead"], 0),
     }
     return {**(many if gpus > 1 else {}), **one}

@@ -79,7 +79,8 @@ class JobRows {
     s.own[index(Category::kHostPause)] += left;
     s.stalls.clear();
     s.memory = DeviceMemory{.allocated_bytes = (30ull << 30) + (random_() % 64 << 20), .reserved_bytes = 40ull << 30, .active_bytes = 31ull << 30,
-                            .inactive_split_bytes = random_() % 8 << 20, .peak_bytes = (38ull << 30) + (random_() % 4 << 20)};
+                            .inactive_split_bytes = random_() % 8 << 20, .held_bytes = (20ull << 30) + (random_() % 64 << 20), .near_top = true,
+                            .peak_bytes = (38ull << 30) + (random_() % 4 << 20)};
   }
 
   // Own time of one rank; returns ms before its stall.

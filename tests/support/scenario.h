@@ -10,6 +10,15 @@
 //                                phases also: gc, checkpoint, validation, compile, epoch, sleep (unnamed, after the step)
 //   fault rank=1 factor=1.5      all compute of the rank takes so much longer
 //   small_collectives 12         per step, outside of backward
+//   memory rank=0 capacity=80000 base=4000 top=2000 reserved=8000 split=200 grow=8 from=0 to=199 stop=.. every=1
+//          bend=40 sawtooth=50 per_token=0.5 jump=3000 at=120 noise=2 read=both|top|held     sizes in MB (10^6 bytes);
+//                                rank=all; base is held between steps and grows by `grow` per step (every `every` steps)
+//                                from..to, or bends: base + grow * bend * (1 - exp(-step / bend)); top is held only within
+//                                the step; per_token: MB per token near the top; retries=2 frees=1 per step at which
+//                                `hit` divides the step, which lasts slow=20 ms longer
+//   tokens 512 sigma=0.3 slope=4 sawtooth=100     per step: log-normal, growing, starting again every so many steps
+//   tenant rank=0 pid=77 mb=20000 own=9000        another process on the rank's device
+//   oom rank=0 step=60 mb=4000 allocated=.. reserved=.. free=.. largest=.. grown=..   inside forward
 //   lost rank=1 step=50 signal=9 | exception="ValueError: x" | teardown=1
 //   lossy rank=0 step=20 count=5000
 //   config loader 5 workers=0;batch=8      a fact of the program's set-up that every rank tells (config 1 loader …: rank 1)
@@ -53,6 +62,14 @@ struct Fault {
 struct Loss { int rank = 0, step = 0, signal = 0; bool teardown = false; std::string exception; };
 
 struct Config { int rank = -1; uint64_t id = 0; std::string text; };  // rank -1 = all
+struct MemoryLine {
+  int rank = -1;
+  Words w;
+  double of(const std::string& key, double otherwise) const {
+    const auto found = w.find(key);
+    return found == w.end() ? otherwise : std::stod(found->second);
+  }
+};
 
 struct Scenario {
   int ranks = 2, steps = 100, world = 0, small_collectives = 0;
@@ -65,6 +82,8 @@ struct Scenario {
   std::map<std::string, double> phases{{"input_wait", 0.5}, {"forward", 5}, {"backward", 8}, {"optimizer", 1}, {"gap", 0.2}};
   std::vector<Fault> faults;
   std::vector<Loss> losses;
+  std::vector<MemoryLine> memory, tenants, ooms;
+  Words tokens;
   std::map<std::pair<int, int>, uint64_t> lossy;
   std::vector<std::pair<std::string, Words>> expects;  // command, arguments
 };
@@ -144,6 +163,12 @@ inline Scenario read(const std::string& path) {
       const Words w = words_of(in);
       s.losses.push_back({static_cast<int>(number(w, "rank", 0)), static_cast<int>(number(w, "step", 0)), static_cast<int>(number(w, "signal", 0)),
                           number(w, "teardown", 0) != 0, w.count("exception") ? w.at("exception") : ""});
+    } else if (command == "memory" || command == "tenant" || command == "oom") {
+      const Words w = words_of(in);
+      auto& list = command == "memory" ? s.memory : command == "tenant" ? s.tenants : s.ooms;
+      list.push_back({static_cast<int>(number(w, "rank", -1)), w});
+    } else if (command == "tokens") {
+      s.tokens = words_of(in);
     } else if (command == "lossy") {
       const Words w = words_of(in);
       s.lossy[{static_cast<int>(number(w, "rank", 0)), static_cast<int>(number(w, "step", 0))}] = static_cast<uint64_t>(number(w, "count", 1));
@@ -198,6 +223,13 @@ class Play {
     if (s.init_group)
       for (RankWriter& lane : lanes_) lane.span(Kind::kInitGroup, 5);
     EngineOptions options = s.options;
+    for (int r = 0; r < s.ranks; ++r) {
+      lanes_.emplace_back(r, world(), 3'000'000ull * static_cast<uint64_t>(r * r + 1));
+      if (const MemoryLine* m = memory_of(r))
+        lanes_.back().builder().push_name(static_cast<uint16_t>(NameKind::kFact), 0,
+                                          "device_memory_bytes=" + std::to_string(static_cast<uint64_t>(m->of("capacity", 80'000) * kMb)));
+    }
+    EngineOptions options;
     options.world_size = world();
     engine_ = std::make_unique<Engine>(options);
   }
@@ -212,6 +244,12 @@ class Play {
 
   Snapshot run() {
     engine_->set_group(77, "default_pg", all_ranks());
+    for (const MemoryLine& t : s_.tenants) {
+      DeviceRoom& room = rooms_[std::max(0, t.rank)];
+      room.own_bytes = t.of("own", 0) * kMb;
+      room.others.push_back({static_cast<int>(t.of("pid", 1)), t.of("mb", 0) * kMb});
+    }
+    for (const auto& [rank, room] : rooms_) engine_->set_device_room(rank, room);
     for (int step = 0; step < s_.steps; ++step) {
       bool any = false;
       for (int r = 0; r < s_.ranks; ++r) any |= !lanes_[r].dead;
@@ -254,7 +292,63 @@ class Play {
     return ms;
   }
 
+  const MemoryLine* memory_of(int r) const {
+    for (const MemoryLine& m : s_.memory)
+      if (m.rank < 0 || m.rank == r) return &m;
+    return nullptr;
+  }
+
+  double held_mb(const MemoryLine& m, int step) {
+    const double grow = m.of("grow", 0), bend = m.of("bend", 0);
+    const int from = static_cast<int>(m.of("from", 0)), to = static_cast<int>(m.of("to", 1 << 30));
+    double steps = std::clamp(step, from, to) - from;
+    if (const double saw = m.of("sawtooth", 0); saw > 0) steps = std::fmod(steps, saw);
+    if (const double every = m.of("every", 1); every > 1) steps = std::floor(steps / every) * every;
+    double mb = m.of("base", 1000) + (bend > 0 ? grow * bend * (1 - std::exp(-steps / bend)) : grow * steps);
+    if (step >= m.of("at", 1e9)) mb += m.of("jump", 0);
+    if (const double noise = m.of("noise", 0); noise > 0) mb += std::normal_distribution<double>(0, noise)(rng_);
+    return mb;
+  }
+
+  double tokens_at(int step) {
+    if (s_.tokens.empty()) return 0;
+    const double saw = number(s_.tokens, "sawtooth", 0);
+    double n = number(s_.tokens, "", 512) + number(s_.tokens, "slope", 0) * (saw > 0 ? std::fmod(step, saw) : step);
+    if (const double sigma = number(s_.tokens, "sigma", 0); sigma > 0) n *= std::lognormal_distribution<double>(0, sigma)(rng_);
+    return std::round(n);
+  }
+
+  // A reading of the allocator, as the recorder writes it.
+  void read_memory(RankWriter& lane, const MemoryLine& m, int r, int step, bool top, double held, double tokens) {
+    const std::string read = m.w.count("read") ? m.w.at("read") : "both";
+    const auto at = pack_kind(top ? Kind::kBackward : Kind::kOptimizer, top ? Edge::kBegin : Edge::kEnd);
+    const auto bytes = [](double mb) { return static_cast<uint64_t>(std::max(0.0, mb) * kMb); };
+    const double near_top = held + m.of("top", 0) + m.of("per_token", 0) * tokens;
+    peak_[r] = std::max({peak_[r], near_top, m.of("peak", 0)});
+    const double reserved = std::max(m.of("reserved", 0), peak_[r] + m.of("split", 0));
+    if (const int hit = static_cast<int>(m.of("hit", 0)); top && hit > 0 && step % hit == 0 && step >= m.of("from", 0)) {
+      retries_[r] += static_cast<uint64_t>(m.of("retries", 0));
+      frees_[r] += static_cast<uint64_t>(m.of("retries", 0) + m.of("frees", 0));
+    }
+    if (read != "both" && read != (top ? "top" : "held")) return;
+    const double allocated = top ? near_top : held;
+    lane.event(Kind::kMemory, Edge::kMark, bytes(allocated), bytes(reserved), bytes(allocated), bytes(m.of("split", 0)), at);
+    lane.event(Kind::kMemoryPeak, Edge::kMark, bytes(peak_[r]), bytes(reserved), 0, 0, at);
+    lane.event(Kind::kMemoryCounters, Edge::kMark, retries_[r], 0, 0, frees_[r], at);
+  }
+
+  void run_out(RankWriter& lane, int r, int step) {
+    for (const MemoryLine& o : s_.ooms) {
+      if (std::max(0, o.rank) != r || step != static_cast<int>(o.of("step", 0))) continue;
+      const auto bytes = [&](const char* key) { return static_cast<uint64_t>(o.of(key, 0) * kMb); };
+      lane.event(Kind::kOutOfMemory, Edge::kMark, bytes("mb"), bytes("allocated"), bytes("reserved"), bytes("capacity"));
+      lane.event(Kind::kOutOfMemoryDetail, Edge::kMark, bytes("largest"), bytes("free"), bytes("split"), bytes("grown"));
+    }
+  }
+
   void one_step(int step) {
+    const double tokens = tokens_at(step);
+    std::vector<double> held(static_cast<size_t>(s_.ranks), 0);
     std::vector<double> tail(s_.ranks, 0);
     std::vector<int> alive;
     for (int r = 0; r < s_.ranks; ++r)
@@ -275,9 +369,17 @@ class Play {
       lane.pass(own("gap", r, step));
       lane.event(Kind::kForward, Edge::kBegin, 9, 0, 0, 0, kForwardGrad | kForwardTraining);
       if (const double ms = own("compile", r, step); ms > 0) lane.span(Kind::kCompile, ms);
+      if (tokens > 0) lane.event(Kind::kShape, Edge::kMark, 8, static_cast<uint64_t>(tokens));
+      run_out(lane, r, step);
       lane.pass(own("forward", r, step));
+      const MemoryLine* m = memory_of(r);
+      if (const int hit = m ? static_cast<int>(m->of("hit", 0)) : 0; hit > 0 && step % hit == 0 && step >= m->of("from", 0)) lane.pass(m->of("slow", 0));
       lane.event(Kind::kForward, Edge::kEnd, 9);
       lane.event(Kind::kBackward, Edge::kBegin, 1);
+      if (m) {
+        held[static_cast<size_t>(r)] = held_mb(*m, step);
+        read_memory(lane, *m, r, step, true, held[static_cast<size_t>(r)], tokens);
+      }
       if (const double ms = own("gc", r, step); ms > 0) lane.span(Kind::kGc, ms, 2);
       const double backward = own("backward", r, step);
       for (int bucket = 0; bucket < 3; ++bucket) {
@@ -299,6 +401,7 @@ class Play {
         lane.span(Kind::kWait, 0.2, 77, lane.sequence++);
       }
       lane.span(Kind::kOptimizer, own("optimizer", r, step), 3);
+      if (const MemoryLine* m = memory_of(r)) read_memory(lane, *m, r, step, false, held[static_cast<size_t>(r)], tokens);
       if (s_.explicit_steps) lane.event(Kind::kStep, Edge::kEnd);
       if (const double ms = own("checkpoint", r, step); ms > 0) lane.span(Kind::kSave, ms, 1);
       if (const double ms = own("validation", r, step); ms > 0)
@@ -338,7 +441,10 @@ class Play {
   const Scenario& s_;
   std::mt19937_64 rng_;
   std::vector<RankWriter> lanes_;
-  std::map<int, double> debt_;
+  static constexpr double kMb = 1e6;
+  std::map<int, double> debt_, peak_;
+  std::map<int, uint64_t> retries_, frees_;
+  std::map<int, DeviceRoom> rooms_;
   std::unique_ptr<Engine> engine_;
 };
 

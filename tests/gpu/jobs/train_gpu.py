@@ -82,11 +82,12 @@ class Net(nn.Module):
         return self.head(x[:, 0])
 
 
-def fragment(kept, step):
-    """Small tensors stay, their neighbours go: 14 of each 20 MiB segment are free, and a 16 MiB tensor fits nowhere."""
-    row = [torch.empty(6 * 2**20, dtype=torch.uint8, device=device) for _ in range(12)]
-    kept.extend(row[::3])
-    del row
+def fragment(kept):
+    """Takes a third of the device in segments of 20 MiB and keeps 11 MiB of each: nothing of 10 MiB or more fits into the rest."""
+    count = int(torch.cuda.get_device_properties(device).total_memory / 3 / (20 * 2**20))
+    row = [torch.empty(20 * 2**20, dtype=torch.uint8, device=device) for _ in range(count)]
+    del row  # the segments stay, whole
+    kept.extend(torch.empty(11 * 2**20, dtype=torch.uint8, device=device) for _ in range(count))
 
 
 def data(step):
@@ -149,8 +150,8 @@ def main():
         optimizer.zero_grad()
         if a.fault == "item" and faulty:
             loss.item()  # LINE item
-        if a.fault == "fragment" and faulty:
-            fragment(kept, step)
+        if a.fault == "fragment" and step == a.onset:
+            fragment(kept)
         if a.fault == "creep" and faulty:
             kept.append(torch.empty(int(a.mb * 2**20), dtype=torch.uint8, device=device))
         times.append(time.perf_counter() - begin)

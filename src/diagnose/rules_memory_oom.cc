@@ -1,0 +1,68 @@
+// MEMORY_PRESSURE, cause out_of_memory: an allocation on the device failed. What was asked for, in which phase, and why
+// it did not fit: too large for any room, in pieces, taken by others, or simply full.
+#include <algorithm>
+
+#define FMT_HEADER_ONLY
+#include <fmt/core.h>
+
+#include "diagnose/memory_view.h"
+
+namespace stepscope::memory {
+namespace {
+
+double bytes(uint64_t n) { return static_cast<double>(n); }
+
+std::string reason(const OutOfMemory& oom, const RankMemory* m) {
+  const double unused = bytes(oom.reserved_bytes) - bytes(oom.allocated_bytes);
+  if (oom.capacity_bytes > 0 && oom.requested_bytes > oom.capacity_bytes) return "more than the device has in all";
+  if (unused >= bytes(oom.requested_bytes) && oom.largest_free_block_bytes > 0 && oom.largest_free_block_bytes < oom.requested_bytes)
+    return fmt::format("{} are reserved and unused, but in pieces of at most {}", bytes_text(unused), bytes_text(bytes(oom.largest_free_block_bytes)));
+  if (m && m->others_bytes > 0 && m->others_bytes + bytes(oom.device_free_bytes) >= bytes(oom.requested_bytes))
+    return fmt::format("other processes hold {}", bytes_text(m->others_bytes));
+  return fmt::format("{} were allocated and {} free on the device", bytes_text(bytes(oom.allocated_bytes)), bytes_text(bytes(oom.device_free_bytes)));
+}
+
+const RankMemory* of_rank(const std::vector<RankMemory>& ranks, int rank) {
+  const auto found = std::find_if(ranks.begin(), ranks.end(), [rank](const RankMemory& m) { return m.rank == rank; });
+  return found == ranks.end() ? nullptr : &*found;
+}
+
+Finding report(const Judged& j, int rank, const RankLife& life, const RankMemory* m) {
+  const OutOfMemory& oom = life.out_of_memory.back();
+  Finding f = begin(j, "MEMORY_PRESSURE", Severity::kCrit);
+  f.ranks = {rank};
+  f.cause = "out_of_memory";
+  f.confidence = 0.99;
+  f.first_step = life.out_of_memory.front().step;
+  f.last_step = oom.step;
+  const bool named = oom.phase != Category::kUnattributed;
+  if (named) f.phase = std::string(name(oom.phase));
+  const std::string times = life.out_of_memory.size() > 1 ? fmt::format(" ({} times)", life.out_of_memory.size()) : "";
+  f.title = fmt::format("Rank {} ran out of memory at step {}{}{}: {} asked for, {}", rank, oom.step, named ? " in " + f.phase : "", times,
+                        bytes_text(bytes(oom.requested_bytes)), reason(oom, m));
+  f.action = "smaller micro-batches, activation checkpointing or sharding; where it is in pieces, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True";
+  f.evidence = {fact("requested_bytes", bytes(oom.requested_bytes), rank), fact("allocated_bytes", bytes(oom.allocated_bytes), rank),
+                fact("reserved_bytes", bytes(oom.reserved_bytes), rank),   fact("capacity_bytes", bytes(oom.capacity_bytes), rank),
+                fact("device_free_bytes", bytes(oom.device_free_bytes), rank), fact("inactive_split_bytes", bytes(oom.inactive_split_bytes), rank)};
+  if (oom.largest_free_block_bytes > 0) f.evidence.push_back(fact("largest_free_block_bytes", bytes(oom.largest_free_block_bytes), rank));
+  f.evidence.push_back(fact("grown_since_last_reading_bytes", bytes(oom.grown_bytes), rank));
+  if (m) f.evidence.push_back(fact("peak_allocated_bytes", m->peak_bytes, rank));
+  return f;
+}
+
+}  // namespace
+
+// One finding per rank, of the ranks that failed first: where one rank's size is the cause the others have none.
+void judge_oom(const Judged& j, const std::vector<RankMemory>& ranks, std::vector<Finding>& out) {
+  constexpr size_t kMaxFindings = 4;
+  std::vector<std::pair<uint32_t, int>> failed;
+  for (const auto& [rank, life] : *j.lives)
+    if (!life.out_of_memory.empty()) failed.push_back({life.out_of_memory.front().step, rank});
+  std::sort(failed.begin(), failed.end());
+  for (size_t i = 0; i < failed.size() && i < kMaxFindings; ++i) {
+    const int rank = failed[i].second;
+    out.push_back(report(j, rank, j.lives->at(rank), of_rank(ranks, rank)));
+  }
+}
+
+}  // namespace stepscope::memory

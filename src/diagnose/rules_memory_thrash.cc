@@ -1,0 +1,123 @@
+// ALLOCATOR_THRASH: allocations fail at first, torch gives its cache back to the device and tries again (retries): each
+// time a synchronisation and a set of new allocations. CACHE_FLUSH: cached memory goes back without such need in most
+// steps: the program empties the cache. Cost: what these steps last beyond those without.
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#define FMT_HEADER_ONLY
+#include <fmt/core.h>
+
+#include "analyze/robust.h"
+#include "diagnose/judged.h"
+
+namespace stepscope {
+
+namespace {
+
+struct Events {
+  std::vector<size_t> rows;       // indices into Judged::rows in which it happened
+  std::set<int> ranks;
+  double count = 0;
+  size_t readings = 0;            // rows that could have shown it
+
+  void add(size_t row, int rank, double n) {
+    if (rows.empty() || rows.back() != row) rows.push_back(row);
+    ranks.insert(rank);
+    count += n;
+  }
+};
+
+// Counters run on: what is new in a row is their difference to the rank's reading before.
+void collect(const Judged& j, Events& retries, Events& flushes) {
+  std::vector<const Cell*> before(static_cast<size_t>(std::max(0, j.ranks)), nullptr);
+  for (size_t i = 0; i < j.rows.size(); ++i) {
+    const StepRow& row = *j.rows.rows[i];
+    bool read = false;
+    for (size_t r = 0; r < row.cells.size() && r < before.size(); ++r) {
+      const Cell& cell = row.cells[r];
+      if (!cell.present || cell.allocated_bytes < 0) continue;
+      const Cell* last = std::exchange(before[r], &cell);
+      if (!last || cell.retries < last->retries || cell.device_frees < last->device_frees) continue;  // a new process
+      read = true;
+      const auto again = static_cast<double>(cell.retries - last->retries);
+      const auto freed = static_cast<double>(cell.device_frees - last->device_frees);
+      if (again > 0) retries.add(i, static_cast<int>(r), again);
+      else if (freed > 0) flushes.add(i, static_cast<int>(r), freed);
+    }
+    if (!read) continue;
+    ++retries.readings;
+    ++flushes.readings;
+  }
+}
+
+struct Cost { double share = 0, median_ms = 0; bool known = false; };
+
+Cost cost_of(const Judged& j, const Events& events) {
+  const std::set<size_t> hit(events.rows.begin(), events.rows.end());
+  std::vector<double> usual, extra;
+  for (size_t i = 0; i < j.rows.size(); ++i)
+    if (!hit.contains(i)) usual.push_back(j.rows.rows[i]->wall_ms);
+  Cost cost;
+  constexpr size_t kFew = 3;  // with fewer steps to compare with the cost is not known
+  if (usual.size() < kFew) return cost;
+  const double base = median(usual), wall = j.rows.wall_ms();
+  double sum = 0;
+  for (size_t i : events.rows) {
+    extra.push_back(std::max(0.0, j.rows.rows[i]->wall_ms - base));
+    sum += extra.back() * j.rows.weights[i];
+  }
+  cost = {wall > 0 ? sum / wall : 0, median(extra), true};
+  return cost;
+}
+
+Finding report(const Judged& j, const char* kind, const Events& events, const Cost& cost) {
+  Finding f;
+  f.kind = kind;
+  f.section = "step_memory";
+  f.phase = std::string(name(Category::kHostPause));
+  f.cause = "allocator";
+  f.ranks.assign(events.ranks.begin(), events.ranks.end());
+  f.cost_share = cost.share;
+  f.cost_seconds = j.seconds(cost.share);
+  f.severity = j.severity(cost.share);
+  f.coverage = j.coverage;
+  f.confidence = cost.known ? 0.9 : 0.7;
+  f.first_step = j.rows.rows[events.rows.front()]->step;
+  f.last_step = j.rows.rows[events.rows.back()]->step;
+  f.evidence = {{"steps", {}, static_cast<double>(events.rows.size()), {}, ""},
+                {"steps_share", {}, static_cast<double>(events.rows.size()) / static_cast<double>(events.readings), {}, ""}};
+  if (cost.known) f.evidence.push_back({"extra_ms_per_step", {}, cost.median_ms, {}, ""});
+  return f;
+}
+
+}  // namespace
+
+void judge_allocator(const Judged& j, std::vector<Finding>& out) {
+  if (j.rows.size() < static_cast<size_t>(j.limits->min_steps)) return;
+  Events retries, flushes;
+  collect(j, retries, flushes);
+  if (static_cast<double>(retries.rows.size()) >= j.limits->thrash_min_steps) {
+    const Cost cost = cost_of(j, retries);
+    Finding f = report(j, "ALLOCATOR_THRASH", retries, cost);
+    // Without a step to compare with nobody knows the price, but there is one in every step.
+    if (!cost.known) f.severity = Severity::kWarn;
+    f.evidence.push_back({"allocation_retries", {}, retries.count, {}, ""});
+    const std::string price = cost.known ? fmt::format(", +{} each", text_ms(cost.median_ms)) : "";
+    f.title = fmt::format("Memory is full: {} of {} steps had to flush torch's cache and try again ({:.0f} retries{})", retries.rows.size(),
+                          retries.readings, retries.count, price);
+    f.action = "cut the micro-batch a little, or PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; equal sizes from step to step need no retries";
+    out.push_back(std::move(f));
+  }
+  if (flushes.readings > 0 && static_cast<double>(flushes.rows.size()) >= j.limits->flush_steps_share * static_cast<double>(flushes.readings) &&
+      static_cast<double>(flushes.rows.size()) >= j.limits->thrash_min_steps) {
+    const Cost cost = cost_of(j, flushes);
+    Finding f = report(j, "CACHE_FLUSH", flushes, cost);
+    f.evidence.push_back({"blocks_given_back", {}, flushes.count, {}, ""});
+    f.title = fmt::format("Cached memory goes back to the device in {} of {} steps and is allocated anew", flushes.rows.size(), flushes.readings);
+    f.action = "remove torch.cuda.empty_cache() from the loop; it synchronises, and the memory is needed again in the next step";
+    out.push_back(std::move(f));
+  }
+}
+
+}  // namespace stepscope
