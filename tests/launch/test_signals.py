@@ -80,13 +80,14 @@ def test_signal_before_the_first_step(launch):
 def test_signal_at_once(launch):
     """At any moment: also while the launcher is still starting. Whatever happens, nothing hangs and nothing is left."""
     script = launch.script("time.sleep(60)")
+    before = set(os.listdir("/dev/shm"))
     for delay in (0.0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1):
         process = launch.start("run", script)
         time.sleep(delay)
         os.killpg(process.pid, signal.SIGTERM)
         process.communicate(timeout=30)
         assert process.returncode in (128 + 15, -15), delay
-    left = [n for n in os.listdir("/dev/shm") if n.startswith(f"stepscope-{os.getuid()}-")]
+    left = [n for n in os.listdir("/dev/shm") if n.startswith(f"stepscope-{os.getuid()}-") and n not in before]
     wait_for(lambda: not [n for n in left if n in os.listdir("/dev/shm")], what="shared memory given back")
 
 
