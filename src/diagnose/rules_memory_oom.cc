@@ -17,7 +17,7 @@ std::string reason(const OutOfMemory& oom, const RankMemory* m) {
   if (oom.capacity_bytes > 0 && oom.requested_bytes > oom.capacity_bytes) return "more than the device has in all";
   if (unused >= bytes(oom.requested_bytes) && oom.largest_free_block_bytes > 0 && oom.largest_free_block_bytes < oom.requested_bytes)
     return fmt::format("{} are reserved and unused, but in pieces of at most {}", bytes_text(unused), bytes_text(bytes(oom.largest_free_block_bytes)));
-  if (m && m->others_bytes + bytes(oom.device_free_bytes) >= bytes(oom.requested_bytes))
+  if (m && m->others_bytes > 0 && m->others_bytes + bytes(oom.device_free_bytes) >= bytes(oom.requested_bytes))
     return fmt::format("other processes hold {}", bytes_text(m->others_bytes));
   return fmt::format("{} were allocated and {} free on the device", bytes_text(bytes(oom.allocated_bytes)), bytes_text(bytes(oom.device_free_bytes)));
 }

@@ -3,6 +3,7 @@
 // steps: the program empties the cache. Cost: what these steps last beyond those without.
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #define FMT_HEADER_ONLY
 #include <fmt/core.h>
