@@ -85,7 +85,7 @@ LOOPS = [
     hook_loop("lbfgs"),
     hook_loop("optimizer_in_backward"),
     hook_loop("sub_groups"),
-    hook_loop("hand_written_sgd", FETCHED - {"optimizer"}),
+    more_loop("hand_written_sgd", FETCHED - {"optimizer"}),
     hook_loop("rollouts", validation=None),
     hook_loop("checkpointed", FETCHED),
     hook_loop("functional", FETCHED - {"forward", "backward"}),

@@ -125,6 +125,20 @@ def validation_without_eval():
     return net, steps
 
 
+def hand_written_sgd():
+    """No optimizer at all: each backward is a step, and the model is found after some of them."""
+    net, steps = Net(), 0
+    for _ in range(3):
+        for x, y in DataLoader(Data(), 4):
+            net.loss(x, y).backward()
+            with torch.no_grad():
+                for p in net.parameters():
+                    p -= 0.01 * p.grad
+            net.zero_grad()
+            steps += 1
+    return net, steps
+
+
 def grad_outside_of_backward():
     """Gradients by autograd.grad, handed to the optimizer."""
     net = Net()
