@@ -8,6 +8,8 @@ JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 PAIRS ?= 6
 PYTEST_FLAGS ?= -q
+MATRIX_VENV ?= build/matrix-venv
+MATRIX_FLAGS ?= --write
 
 # What the wheel is made of; tests, benchmarks and fuzzers beside the code are not.
 SOURCES := CMakeLists.txt pyproject.toml $(shell find src include python cmake spec docs/findings -type f \
@@ -19,7 +21,7 @@ export STEPSCOPE_BINARY ?= $(abspath $(BIN))
 export STEPSCOPE_PYTHON ?= $(abspath $(PY))
 export STEPSCOPE_BUILD_DIR ?= $(CURDIR)/build/dev
 
-.PHONY: help setup wheel build demo test test-fast unit bench lint asan tsan fuzz clean distclean
+.PHONY: help setup wheel build demo test test-fast unit matrix bench lint asan tsan fuzz clean distclean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -59,6 +61,12 @@ test: build unit ## everything: C++ unit tests, then pytest (fast ones first)
 test-fast: build unit ## C++ unit tests and the quick half of pytest
 	$(PY) -m pytest $(PYTEST_FLAGS) tests -m "not slow"
 	@echo "make test-fast: ALL FAST TESTS PASSED"
+
+matrix: setup ## every launch command, loop and framework, bare and observed (docs/matrix.md); MATRIX_FLAGS=--group=loop for less
+	@STEPSCOPE_VENV=$(VENV) tools/setup_matrix.sh $(MATRIX_VENV)
+	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PY) -m pip --python $(MATRIX_VENV)/bin/python install --quiet --disable-pip-version-check \
+	  --no-deps --no-build-isolation --force-reinstall .
+	nice -n 19 $(MATRIX_VENV)/bin/python tests/matrix/matrix.py $(MATRIX_FLAGS)
 
 bench: build ## what it costs: benchmarks of the rooms, overhead on real trainings (docs/overhead.md)
 	@mkdir -p build && cmake --preset release >build/cmake-release.log 2>&1 || { cat build/cmake-release.log; exit 1; }

@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/random_hex.h"
 #include "cli/agent_link.h"
+#include "cli/interpreter_flags.h"
 #include "cli/launch_plan.h"
 #include "cli/python_env.h"
 #include "cli/run_places.h"
@@ -62,6 +63,11 @@ Places places_of(const LaunchRequest& request) {
   if (places.inject_folder.empty()) {
     places.config.notes.push_back("the Python part of stepscope was not found; only programs that use stepscope.h are seen");
     say("the Python part of stepscope was not found beside " + request.own_binary + "; Python trainings are not seen");
+  }
+  const bool pth = is_file(path_join(places.inject_folder, "../../stepscope.pth"));
+  if (const std::string word = kept_out_word(hooks_kept_out(request.command), pth); !word.empty()) {
+    config.notes.push_back(word);
+    say(word);
   }
   return places;
 }

@@ -46,6 +46,7 @@ def compare(theirs, ours):
     assert "error" not in theirs, theirs
     assert "error" not in ours, ours
     assert ours["graphs"] == theirs["graphs"]
+    assert ours["weights"] == theirs["weights"]
     assert ours["breaks"] <= theirs["breaks"]
     assert ours["recompiles"] <= theirs["recompiles"]
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from hook_jobs import JOBS, PACKAGE
+from hook_jobs import JOBS, PACKAGE, ROOT
 
 
 def evident(done):
@@ -66,10 +66,44 @@ def test_failing_sitecustomize_fails_as_it_would(run, tmp_path):
     assert "user site is broken" in done.err and len(evident(done)) == 1
 
 
-@pytest.mark.parametrize("flags", [["-E"], ["-I"]])
-def test_ignored_environment_means_off(run, flags):
+def test_sitecustomize_and_usercustomize_run_once(run, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("print('site')\n")
+    (tmp_path / "usercustomize.py").write_text("print('user')\n")
+    path = f"{PACKAGE / '_inject'}:{tmp_path}"
+    assert run([sys.executable, "-c", "print('main')"], env={"PYTHONPATH": path}).check().out == "site\nmain\n"
+    outside = [sys._base_executable, "-c", "print('main')"]  # virtual environments have no usercustomize
+    assert run(outside, env={"PYTHONPATH": path}).check().out == "site\nuser\nmain\n"
+
+
+@pytest.mark.parametrize("flags", [["-E"], ["-I"], ["-S"]])
+def test_ignored_environment_without_torch(run, flags):
     done = run([sys.executable, *flags, "-c", "import sys; print('stepscope' in sys.modules)"]).check()
-    assert done.out == "False\n" and done.rings == []
+    assert done.out == "False\n" and done.err == "" and done.rings == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (PACKAGE.parent / "stepscope.pth").exists(), reason="the package under test is not installed")
+@pytest.mark.parametrize("flags, path", [(["-E"], None), (["-I"], None), ([], "nothing/of/ours")], ids=["E", "I", "own_path"])
+def test_hooks_come_in_where_pythonpath_is_not_ours(run, flags, path):
+    """By stepscope.pth in the site-packages of the training's interpreter."""
+    code = f"import runpy, sys; sys.path.insert(0, {str(JOBS)!r}); runpy.run_path({str(JOBS / 'train.py')!r}, run_name='__main__')"
+    done = run([sys.executable, *flags, "-c", code], env={"PYTHONPATH": path} if path else None).check()
+    assert done.err == ""
+    (box,) = evident(done)
+    assert box.count("Optimizer<") == 3
+
+
+def test_the_pth_file_is_silent_without_a_package(run, tmp_path):
+    """What stays behind when the package beside it is gone, or is broken."""
+    line = (ROOT / "python/stepscope.pth").read_text()
+    assert line.startswith("import ") and line.count("\n") == 1
+    (tmp_path / "stepscope.pth").write_text(line)
+    code = f"import site; site.addsitedir({str(tmp_path)!r}); print('on')"
+    assert run([sys.executable, "-c", code]).check().out == "on\n"
+    (tmp_path / "stepscope" / "_inject").mkdir(parents=True)
+    (tmp_path / "stepscope" / "_inject" / "sitecustomize.py").write_bytes((PACKAGE / "_inject/sitecustomize.py").read_bytes())
+    done = run([sys.executable, "-I", "-c", code]).check()
+    assert (done.out, done.err) == ("on\n", "")
 
 
 @pytest.mark.slow

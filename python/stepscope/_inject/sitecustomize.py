@@ -1,5 +1,8 @@
 """First on PYTHONPATH under ``stepscope run``: waits for the import of torch, then lets stepscope hook it.
 
+Where Python does not look at PYTHONPATH (-E, -I), or a script has set its own, ``stepscope.pth`` in the site-packages of
+the training's interpreter runs this file under another name, if stepscope is installed there.
+
 A process that never imports torch runs nothing else of stepscope. A sitecustomize that this one shadows still runs.
 Nothing here raises. ``STEPSCOPE_DISABLE=1`` turns it off.
 """
@@ -118,4 +121,5 @@ try:
     _start()
 except Exception:
     pass
-_run_shadowed()  # its errors are the user's own: site reports them as it would without us
+if __name__ == "sitecustomize":
+    _run_shadowed()  # its errors are the user's own: site reports them as it would without us

@@ -14,6 +14,8 @@ import torch.nn as nn  # noqa: E402
 
 torch.set_num_threads(1)
 RANK = int(os.environ.get("RANK", 0))
+# Under the hooks and not asked to be PLAIN: then the jobs may call stepscope. Bare runs do not import it at all.
+OBSERVED = bool(os.environ.get("STEPSCOPE_SHM")) and not os.environ.get("PLAIN")
 
 
 def say(**facts):
@@ -23,8 +25,8 @@ def say(**facts):
 
 
 def section(name):
-    """Names a stretch of the ring. Bare runs do not import stepscope at all."""
-    if not os.environ.get("STEPSCOPE_SHM"):
+    """Names a stretch of the ring."""
+    if not OBSERVED:
         return contextlib.nullcontext()
     from stepscope import trace_phase
 
@@ -36,7 +38,8 @@ def digest(*modules):
     h = hashlib.sha256()
     for m in modules:
         for p in m.parameters():
-            h.update(p.detach().contiguous().numpy().tobytes())
+            own = p.to_local() if hasattr(p, "to_local") else p  # of a sharded one: what this rank holds
+            h.update(own.detach().contiguous().numpy().tobytes())
     return h.hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Compiled models, steps, optimizers: prints dynamo's counters for each. Argument "first": roots are hooked before.
+"""Compiled models, steps, optimizers: prints dynamo's counters and the weights for each. Argument "first": roots are hooked before.
 Further arguments name the cases to run."""
 
 from common import *
@@ -11,7 +11,8 @@ from torch._dynamo.utils import counters
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 BACKEND = "aot_eager"
-if os.environ.get("STEPSCOPE_SHM"):
+MADE = []
+if OBSERVED:
     from stepscope import _native, trace_phase
 else:
     _native, trace_phase = None, lambda name: contextlib.nullcontext()
@@ -28,6 +29,7 @@ class Net(nn.Module):
 
 def make():
     m = Net()
+    MADE.append(m)
     if "first" in sys.argv and _native:
         from stepscope.hooks import forward
 
@@ -220,6 +222,7 @@ for case in CASES:
         continue
     dynamo.reset()
     counters.clear()
+    MADE.clear()
     torch.manual_seed(0)
     before = _native.counters() if _native else (0, 0, 0)
     try:
@@ -230,6 +233,7 @@ for case in CASES:
             "graphs": counters["stats"].get("unique_graphs", 0),
             "breaks": sum(counters["graph_break"].values()),
             "recompiles": sum(counters["recompiles"].values()),
+            "weights": digest(*MADE),
         }
     except Exception as error:
         result = {"error": f"{type(error).__name__}: {error}"[:300]}

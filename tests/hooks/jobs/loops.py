@@ -1,4 +1,5 @@
-"""Training loops of every shape, one after the other; each in a section of its name. Prints steps wanted and weights."""
+"""Training loops of every shape, one after the other; each in a section of its name. Prints steps wanted and weights.
+Arguments name the loops to run, none = all."""
 
 from common import *
 
@@ -218,6 +219,8 @@ def scheduled():
 
 LOOPS = [f for f in list(globals().values()) if callable(f) and getattr(f, "__module__", "") == "__main__"]
 for loop in LOOPS:
+    if sys.argv[1:] and loop.__name__ not in sys.argv:
+        continue
     torch.manual_seed(1)
     with section(loop.__name__):
         wanted, model = loop()

@@ -1,4 +1,5 @@
-"""Four ranks: FSDP2 on a dp × tp mesh, tensor parallelism, a pipeline; two of them late. Arguments: parts to run."""
+"""Four ranks: FSDP2 on a dp × tp mesh, tensor parallelism, a pipeline; two of them late. Arguments: parts to run.
+A part answers with its steps and weights."""
 
 from common import *
 
@@ -28,6 +29,28 @@ def fsdp():
         m(torch.randn(8, 128)).sum().backward()
         o.step()
         o.zero_grad()
+    return 8, digest(m)
+
+
+def fsdp1():
+    """FullyShardedDataParallel, a unit per layer, accumulation by no_sync."""
+    from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+    from torch.distributed.fsdp.wrap import ModuleWrapPolicy
+
+    torch.manual_seed(0)
+    m = FSDP(
+        nn.Sequential(nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 32)),
+        auto_wrap_policy=ModuleWrapPolicy({nn.Linear}),
+        device_id=torch.device("cpu"),
+    )
+    o = torch.optim.SGD(m.parameters(), 0.01)
+    for _ in range(6):
+        with m.no_sync():
+            m(torch.randn(8, 32)).pow(2).mean().backward()
+        m(torch.randn(8, 32)).pow(2).mean().backward()
+        o.step()
+        o.zero_grad()
+    return 6, digest(m)
 
 
 def tp():
@@ -43,6 +66,7 @@ def tp():
         m(torch.randn(4, 16)).sum().backward()
         o.step()
         o.zero_grad()
+    return 5, digest(m)
 
 
 def pp():
@@ -62,6 +86,7 @@ def pp():
             schedule.step()
         o.step()
         o.zero_grad()
+    return 3, digest(stage.submod)
 
 
 def ddp_stamped():
@@ -82,13 +107,14 @@ def ddp_stamped():
         o.step()
         o.zero_grad()
     time.sleep(0.2)
+    return 20, digest(m)
 
 
-for part in (fsdp, tp, pp, ddp_stamped):
+for part in (fsdp, fsdp1, tp, pp, ddp_stamped):
     if part.__name__ in sys.argv[1:]:
         with section(part.__name__):
-            part()
-        say(**{f"{part.__name__}{RANK}": "ok"})
+            result = part()
+        say(**{f"{part.__name__}{RANK}": result})
 time.sleep(0.5)
 dist.barrier()
 dist.destroy_process_group()

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""Works on the training people already have: each launch command, loop and framework runs bare and observed.
+
+    matrix.py [--python PATH] [--group launch|loop|framework] [--only WORDS] [--quick] [--write] [--list]
+
+Right is: equal exit codes; every loss or weight that the job printed bitwise equal with and without us; as many steps as
+the optimizer (or framework) made, on every rank; each expected phase seen; validation apart from the steps. Prints one
+table, leaves with 1 when anything is wrong. ``--write`` renews docs/matrix.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from cases import CASES, Case  # noqa: E402
+from trial import Machine, Verdict  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--python", type=Path, default=Path(sys.executable), help="interpreter of the environment under test")
+    parser.add_argument("--group", choices=("launch", "loop", "framework"))
+    parser.add_argument("--only", default="", help="cases whose name contains one of these, separated by commas")
+    parser.add_argument("--quick", action="store_true", help="the half that make test runs")
+    parser.add_argument("--write", action="store_true", help="write docs/matrix.md")
+    parser.add_argument("--list", action="store_true")
+    return parser.parse_args()
+
+
+def selected(options: argparse.Namespace) -> list[Case]:
+    words = [w.strip().lower() for w in options.only.split(",") if w.strip()]
+    return [
+        c for c in CASES
+        if (not options.group or c.group == options.group)
+        and (not words or any(w in c.name.lower() for w in words))
+        and (not options.quick or c.quick)
+    ]
+
+
+def main() -> int:
+    options = arguments()
+    cases = selected(options)
+    if options.list:
+        print("\n".join(f"{c.group:10} {c.name}" for c in cases))
+        return 0
+    machine = Machine(options.python.absolute())
+    if not machine.binary.exists():
+        sys.exit(f"matrix: no stepscope beside {machine.python}")
+    verdicts = []
+    for case in cases:
+        verdict = machine.judge(case)
+        verdicts.append(verdict)
+        note = verdict.skipped or f"steps {verdict.steps}, {' '.join(verdict.phases)}"
+        print(f"{verdict.word:8}{case.group:10} {case.name:34} {verdict.seconds:6.1f} s  {note}", flush=True)
+        for line in verdict.wrong:
+            print(f"        {line}", flush=True)
+    wrong = sum(bool(v.wrong) for v in verdicts)
+    skipped = sum(bool(v.skipped) for v in verdicts)
+    print(f"matrix: {len(verdicts) - wrong - skipped} right, {wrong} wrong, {skipped} skipped")
+    if options.write:
+        (ROOT / "docs/matrix.md").write_text(page(machine, verdicts))
+    return int(bool(wrong) or not verdicts)
+
+
+def page(machine: Machine, verdicts: list[Verdict]) -> str:
+    torch = machine.version("torch")
+    kernel = subprocess.run([machine.python, "-V"], capture_output=True, text=True, check=False).stdout.strip()
+    lines = [
+        "# What was run",
+        "",
+        "Written by `make matrix` (`tests/matrix/matrix.py --write`). Every line ran twice, bare and under `stepscope run`, without"
+        " a line of stepscope in the program. `ok`: equal exit codes, every printed loss or weight bitwise equal, as many steps"
+        " as the optimizer made on every rank, the phases seen, validation apart from the steps.",
+        "",
+        f"torch {torch}, {kernel}, {platform.system()} {platform.machine()}, CPU and gloo.",
+        "",
+    ]
+    titles = {"launch": "Launch commands", "loop": "Loops", "framework": "Frameworks"}
+    for group, title in titles.items():
+        part = [v for v in verdicts if v.case.group == group]
+        if not part:
+            continue
+        lines += [f"## {title}", "", "| what | version | ranks | steps | phases seen | validation | result |", "|---|---|---|---|---|---|---|"]
+        for v in part:
+            version = " ".join(machine.version(n) for n in v.case.needs[:1])
+            result = v.skipped or v.word
+            lines.append(f"| {v.case.name} | {version} | {v.case.ranks} | {v.steps} | {', '.join(v.phases)} | {v.validation} | {result} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,57 @@
+#!/bin/sh
+# Makes the environment of `make matrix`: torch of the project's own environment, the frameworks in their newest versions.
+#
+#   tools/setup_matrix.sh FOLDER     FOLDER: a virtual environment, made when it is not there
+#
+# STEPSCOPE_VENV (or .venv) must hold torch; it is borrowed, never changed. A framework that cannot be installed is told
+# and left out; the matrix then skips its lines.
+set -eu
+cd "$(dirname "$0")/.."
+
+say() { printf 'setup_matrix: %s\n' "$*" >&2; }
+HOME_PYTHON=$(realpath -s "${STEPSCOPE_VENV:-.venv}/bin/python")
+VENV=$(realpath -ms "${1:-build/matrix-venv}")
+PY="$VENV/bin/python"
+
+if [ ! -x "$PY" ]; then
+  say "making $VENV"
+  "$HOME_PYTHON" -m venv "$VENV"
+fi
+SITE=$("$PY" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+# Every folder from which the project's environment imports: torch may be borrowed there as well.
+"$HOME_PYTHON" -c 'import os, torch, sysconfig
+for p in dict.fromkeys([sysconfig.get_path("purelib"), os.path.dirname(os.path.dirname(torch.__file__))]): print(p)' >"$SITE/of_the_project.pth"
+# A borrowed torch brings no commands.
+printf '#!/bin/sh\nexec "%s" -m torch.distributed.run "$@"\n' "$PY" >"$VENV/bin/torchrun"
+chmod +x "$VENV/bin/torchrun"
+
+TORCH=$("$PY" -c 'import torch; print(torch.__version__)')
+printf 'torch==%s\n' "$TORCH" >"$VENV/constraints.txt"
+has() { "$PY" -c "import importlib.util, sys; sys.exit(any(importlib.util.find_spec(m) is None for m in sys.argv[1:]))" "$@"; }
+# add "modules" requirement…
+add() {
+  modules=$1
+  shift
+  # shellcheck disable=SC2086
+  has $modules && return 0
+  say "installing $*"
+  DS_BUILD_OPS=0 "$PY" -m pip install --quiet --disable-pip-version-check -c "$VENV/constraints.txt" "$@" ||
+    say "$* cannot be installed here: its lines are skipped"
+}
+add "setuptools wheel" setuptools wheel
+add "transformers accelerate" transformers accelerate
+add "lightning pytorch_lightning" lightning pytorch_lightning
+add "torchdata" torchdata
+add "monai ignite" monai pytorch-ignite
+add "ray.train" "ray[train]"
+add "deepspeed" deepspeed
+
+if ! command -v mpirun >/dev/null 2>&1; then
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+    say "installing openmpi-bin"
+    { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends openmpi-bin; } >"$VENV/apt.log" 2>&1 ||
+      say "openmpi-bin cannot be installed here: the mpirun line is skipped"
+  else
+    say "no mpirun, and no right to install it: its line is skipped"
+  fi
+fi
