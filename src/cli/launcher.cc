@@ -66,7 +66,7 @@ Places places_of(const LaunchRequest& request) {
   }
   const bool pth = is_file(path_join(places.inject_folder, "../../stepscope.pth"));
   if (const std::string word = kept_out_word(hooks_kept_out(request.command), pth); !word.empty()) {
-    config.notes.push_back(word);
+    places.config.notes.push_back(word);
     say(word);
   }
   return places;

@@ -126,3 +126,12 @@ def test_users_pythonpath_follows_ours(launch):
     out = launch.run("run", script, env={"PYTHONPATH": str(launch.folder / "lib")}).stdout.split()
     assert out[0] == b"42"
     assert out[1].endswith(b"/stepscope/_inject")
+
+
+def test_python_without_site_is_told(launch):
+    script = launch.script("print('mine')")
+    result = launch.run("run", "--run-name", "r", "--", sys.executable, "-S", script)
+    assert (result.returncode, result.stdout) == (0, b"mine\n")
+    assert result.stderr.decode().startswith("stepscope: python -S starts without site")
+    assert any("python -S" in note for note in launch.summary()["observer"]["notes"])
+    assert b"without site" not in launch.run("run", "--", sys.executable, script, "-S").stderr
