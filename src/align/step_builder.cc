@@ -612,6 +612,7 @@ struct StepBuilder::Impl {
   void note_fact(const std::string& text) {
     const auto kind = static_cast<uint16_t>(NameKind::kFact);
     names[{kind, std::hash<std::string_view>{}(std::string_view(text).substr(0, text.find('=')))}] = text;
+    if (text.starts_with("device=")) life.device = text.substr(7);
     constexpr std::string_view kCapacity = "device_memory_bytes=";
     if (text.starts_with(kCapacity)) life.device_memory_bytes = std::strtoull(text.c_str() + kCapacity.size(), nullptr, 10);
   }
@@ -651,7 +652,6 @@ void StepBuilder::push_name(uint16_t kind, uint64_t id, const std::string& text)
   if (kind == static_cast<uint16_t>(NameKind::kFact)) return impl_->note_fact(text);
   impl_->names[{kind, id}] = text;
   if (kind == static_cast<uint16_t>(NameKind::kUnavailable)) impl_->life.unavailable.push_back(text);
-  if (kind == static_cast<uint16_t>(NameKind::kFact) && text.starts_with("device=")) impl_->life.device = text.substr(7);
   if (kind == static_cast<uint16_t>(NameKind::kAdvice)) keep_config_fact(impl_->life.configuration, parse_config_fact(id, text));
   if (kind != static_cast<uint16_t>(NameKind::kGroup)) return;
   Group group;

@@ -217,19 +217,16 @@ class Play {
  public:
   explicit Play(const Scenario& s) : s_(s), rng_(s.seed) {
     for (int r = 0; r < s.ranks; ++r) lanes_.emplace_back(r, world(), 3'000'000ull * static_cast<uint64_t>(r * r + 1));
+    for (int r = 0; r < s.ranks; ++r)
+      if (const MemoryLine* m = memory_of(r))
+        lanes_[r].builder().push_name(static_cast<uint16_t>(NameKind::kFact), 0,
+                                      "device_memory_bytes=" + std::to_string(static_cast<uint64_t>(m->of("capacity", 80'000) * kMb)));
     for (const Config& c : s.configs)
       for (int r = 0; r < s.ranks; ++r)
         if (c.rank < 0 || c.rank == r) lanes_[r].builder().push_name(static_cast<uint16_t>(NameKind::kAdvice), c.id, c.text);
     if (s.init_group)
       for (RankWriter& lane : lanes_) lane.span(Kind::kInitGroup, 5);
     EngineOptions options = s.options;
-    for (int r = 0; r < s.ranks; ++r) {
-      lanes_.emplace_back(r, world(), 3'000'000ull * static_cast<uint64_t>(r * r + 1));
-      if (const MemoryLine* m = memory_of(r))
-        lanes_.back().builder().push_name(static_cast<uint16_t>(NameKind::kFact), 0,
-                                          "device_memory_bytes=" + std::to_string(static_cast<uint64_t>(m->of("capacity", 80'000) * kMb)));
-    }
-    EngineOptions options;
     options.world_size = world();
     engine_ = std::make_unique<Engine>(options);
   }
