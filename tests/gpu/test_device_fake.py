@@ -54,7 +54,8 @@ def test_memory_is_read_at_marks_and_not_too_often(phases):
     assert all(b.time - a.time >= 10_000_000 for a, b in zip(memory, memory[1:]))
     assert {r.flags for r in memory} <= {BACKWARD | BEGIN << 8, OPTIMIZER | END << 8}
     ends = [r for r in memory if r.flags == BACKWARD | BEGIN << 8]
-    assert ends[-1].a - ends[0].a == (len(ends) - 1) * MB  # 1 MiB more per step
+    grown = [b.a - a.a for a, b in zip(ends, ends[1:])]
+    assert grown and all(g > 0 and g % MB == 0 for g in grown), grown  # 1 MiB more per step; a busy machine skips readings
     assert (memory[0].b, memory[0].c, memory[0].d) == (200 * MB, 110 * MB, 5 * MB)
     assert [(r.a, r.b) for r in box.of("MemoryPeak")] == [(150 * MB, 200 * MB)]  # written when it changes
     assert [(r.a, r.b, r.c, r.d) for r in box.of("MemoryCounters")] == [(0, 0, 7, 3)]
