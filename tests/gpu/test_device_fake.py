@@ -49,13 +49,15 @@ def test_a_captured_step_is_marked_and_not_recorded(phases):
 def test_memory_is_read_at_marks_and_not_too_often(phases):
     box = phases.box
     memory = box.of("Memory")
-    assert 18 <= len(memory) <= 40
+    assert 16 <= len(memory) <= 40
     assert phases.said["memory_calls"] == len(memory)
     assert all(b.time - a.time >= 10_000_000 for a, b in zip(memory, memory[1:]))
-    assert {r.flags for r in memory} <= {BACKWARD | BEGIN << 8, OPTIMIZER | END << 8}
-    ends = [r for r in memory if r.flags == BACKWARD | BEGIN << 8]
-    grown = [b.a - a.a for a, b in zip(ends, ends[1:])]
-    assert grown and all(g > 0 and g % MB == 0 for g in grown), grown  # 1 MiB more per step; a busy machine skips readings
+    for boundary in (BACKWARD | BEGIN << 8, OPTIMIZER | END << 8):  # in turns, although they lie closer than 10 ms
+        assert sum(r.flags == boundary for r in memory) >= 5
+    assert all(r.flags in (BACKWARD | BEGIN << 8, OPTIMIZER | END << 8) for r in memory)
+    ends = [r.time for r in box.of("Optimizer<")]
+    for r in memory:  # 1 MiB more per step, taken before the optimizer
+        assert r.a == (100 + sum(end <= r.time for end in ends)) * MB
     assert (memory[0].b, memory[0].c, memory[0].d) == (200 * MB, 110 * MB, 5 * MB)
     assert [(r.a, r.b) for r in box.of("MemoryPeak")] == [(150 * MB, 200 * MB)]  # written when it changes
     assert [(r.a, r.b, r.c, r.d) for r in box.of("MemoryCounters")] == [(0, 0, 7, 3)]
