@@ -9,6 +9,7 @@
 
 #include "align/config_fact.h"
 #include "align/device_ops.h"
+#include "align/forward_modes.h"
 #include "align/gpu_lane.h"
 #include "align/span_stack.h"
 #include "align/step_accumulator.h"
@@ -47,6 +48,7 @@ struct StepBuilder::Impl {
 
   SpanStack stack;
   StepRule rule;
+  ForwardModes modes;
   StepAccumulator done, open;        // up to the newest candidate boundary; after it
   int64_t candidate_ns = 0;
   struct Piece { StepAccumulator work; int64_t end_ns; };
@@ -329,6 +331,7 @@ struct StepBuilder::Impl {
       case Kind::kBackward:
         start(t);
         loss_gap = false;
+        open.move_own(Category::kValidation, Category::kForward, modes.backward());
         if (!stack.covered()) training_work();
         return push_span(e, kind, Category::kBackward);
       case Kind::kForward: return begin_forward(e, t);
@@ -362,12 +365,15 @@ struct StepBuilder::Impl {
     const bool grad = e.flags & kForwardGrad;
     const bool trainer = last_fetch_loader ? fetched_since_work && loaders[last_fetch_loader].role == LoaderRole::kTraining
                                            : (e.flags & kForwardTraining) != 0;
-    if (grad) {
-      start(t);
+    if (grad) start(t);
+    const bool evaluates = grad && !stack.inside(Kind::kForward) && modes.evaluates(e.a, e.flags & kForwardTraining);
+    if (grad && !evaluates) {
       if (!stack.covered()) training_work();
       return push_span(e, Kind::kForward, Category::kForward);
     }
-    if (!started || trainer || stack.inside(Kind::kForward)) return push_span(e, Kind::kForward, Category::kForward);
+    if (!evaluates && (!started || trainer || stack.inside(Kind::kForward))) {
+      return push_span(e, Kind::kForward, Category::kForward);
+    }
     loss_gap = false;
     if (!stack.covered()) evaluation_work();
     push_span(e, Kind::kForward, Category::kValidation, true);
@@ -415,6 +421,7 @@ struct StepBuilder::Impl {
         return apply(rule.backward_end(e.a == 1 && !stack.inside(Kind::kCompile)), t);
       case Kind::kForward:
         if (was_open && span.category == Category::kForward) loss_gap = true;
+        if (was_open && span.category == Category::kValidation) modes.evaluated(span.id, t - span.begin_ns);
         return;
       case Kind::kFetch: return end_fetch(e, t, span, was_open);
       case Kind::kGc:
@@ -452,6 +459,7 @@ struct StepBuilder::Impl {
       return;
     }
     loader.starting = false;
+    modes.batch();
     last_fetch_loader = e.a;
     fetched_since_work = true;
     if (loader.role == LoaderRole::kUnknown) {

@@ -249,6 +249,38 @@ TEST(Ledger, ValidationIsNotMixedIn) {
   expect_closed_budget(steps);
 }
 
+// eval() without no_grad, on batches of another loader and then of the training's own.
+TEST(Ledger, EvaluationWithGradientsIsToldByTheMode) {
+  Loop l;
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    for (int i = 0; i < 4; ++i) l.fetch(1).forward().backward().optimizer();
+    for (int i = 0; i < 5; ++i) l.fetch(epoch == 1 ? 1 : 2).span(Kind::kForward, 1000, 1, kForwardGrad).pass(10);
+  }
+  l.fetch(1).forward().backward().optimizer();
+  const auto steps = l.finish();
+  ASSERT_EQ(steps.size(), 13u);
+  expect_closed_budget(steps);
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const bool after_evaluation = i && i % 4 == 0;
+    EXPECT_EQ(steps[i].own[index(Category::kForward)], 1'010'000) << i;
+    EXPECT_GE(steps[i].own[index(Category::kValidation)], after_evaluation ? 5'000'000 : 0) << i;
+    EXPECT_EQ((steps[i].tags & kTagValidation) != 0, after_evaluation) << i;
+  }
+}
+
+// Frozen batch norms: the whole training runs in eval() mode, or a second module does.
+TEST(Ledger, TrainingInEvalModeIsTraining) {
+  Loop l;
+  for (int i = 0; i < 6; ++i) l.fetch().span(Kind::kForward, 1000, 1, kForwardGrad).pass(10).backward().optimizer();
+  for (int i = 0; i < 6; ++i) {  // unfrozen, then an attack in eval() mode before each step
+    l.fetch().forward(2).span(Kind::kForward, 500, 3, kForwardGrad).backward().optimizer();
+    l.forward(2).span(Kind::kForward, 500, 2, kForwardGrad).pass(10).backward(false);
+  }
+  const auto steps = l.finish();
+  expect_closed_budget(steps);
+  for (const RankStep& s : steps) EXPECT_LT(s.own[index(Category::kValidation)], 100'000) << s.step;
+}
+
 TEST(Ledger, TeacherForwardIsForward) {
   Loop l;
   for (int i = 0; i < 10; ++i) l.fetch(1).forward(2, false).forward(1).backward().optimizer();
