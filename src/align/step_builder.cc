@@ -52,6 +52,8 @@ struct StepBuilder::Impl {
   StepAccumulator done, open;        // up to the newest candidate boundary; after it
   int64_t candidate_ns = 0;
   struct Piece { StepAccumulator work; int64_t end_ns; };
+  std::optional<Piece> held;         // a step that ended, or a first part of the one in `done` (StepRule)
+  Usage usage_held;
   std::vector<Piece> undecided;      // one per backward while it is unknown whether an optimizer exists
   std::deque<RankStep> awaiting;     // complete on the host, waiting for their device events
   std::vector<RankStep> completed;
@@ -152,9 +154,13 @@ struct StepBuilder::Impl {
   }
 
   void emit(StepAccumulator& work, int64_t end_ns, uint32_t extra_tags) {
+    emit(work, end_ns, extra_tags, rule.closed_signature());
+  }
+
+  void emit(StepAccumulator& work, int64_t end_ns, uint32_t extra_tags, uint64_t signature) {
     RankStep step = work.take(end_ns);
     step.step = life.steps++;
-    step.signature = rule.closed_signature();
+    step.signature = signature;
     if (!samples_logged) step.samples = step.counted_samples;
     if (!tokens_logged) step.tokens = step.counted_tokens;
     step.tags |= extra_tags;
@@ -192,8 +198,29 @@ struct StepBuilder::Impl {
     candidate_ns = t;
   }
 
+  void hold_candidate() {
+    held = Piece{std::move(done), candidate_ns};
+    done = StepAccumulator(candidate_ns);
+    usage_held = usage_now;
+  }
+
+  void join_held() {
+    if (!held) return;
+    held->work.join(done);
+    done = std::move(held->work);
+    held.reset();
+  }
+
+  void close_held() {
+    if (!held) return;
+    take_usage(held->work, usage_held);
+    emit(held->work, held->end_ns, 0, rule.held_signature());
+    held.reset();
+  }
+
   void close_at_candidate(uint32_t tags = 0) {
-    take_usage(done);
+    join_held();
+    take_usage(done, usage_now);
     emit(done, candidate_ns, tags);
   }
 
@@ -201,20 +228,22 @@ struct StepBuilder::Impl {
     flush_stall();
     count_records();
     resolve_undecided();
+    join_held();
     done.join(open);
     candidate_ns = t;
-    take_usage(done);
+    take_usage(done, usage_now);
     emit(done, t, rule.inferred() ? kTagInferred : 0u);
   }
 
-  void take_usage(StepAccumulator& work) {
+  // `until`: what was known of the thread's usage at the end of the step.
+  void take_usage(StepAccumulator& work, const Usage& until) {
     if (!usage_known) return;
     if (usage_base)
-      work.facts().usage = Usage{usage_now.cpu_ns - usage_boundary.cpu_ns,
-                                 usage_now.involuntary_switches - usage_boundary.involuntary_switches,
-                                 usage_now.voluntary_switches - usage_boundary.voluntary_switches,
-                                 usage_now.major_faults - usage_boundary.major_faults};
-    usage_boundary = usage_now;
+      work.facts().usage = Usage{until.cpu_ns - usage_boundary.cpu_ns,
+                                 until.involuntary_switches - usage_boundary.involuntary_switches,
+                                 until.voluntary_switches - usage_boundary.voluntary_switches,
+                                 until.major_faults - usage_boundary.major_faults};
+    usage_boundary = until;
     usage_base = true;
   }
 
@@ -248,6 +277,8 @@ struct StepBuilder::Impl {
       case StepRule::Verdict::kNone: return;
       case StepRule::Verdict::kCandidate: return candidate(t);
       case StepRule::Verdict::kCloseAtCandidate: return close_at_candidate();
+      case StepRule::Verdict::kHoldCandidate: return hold_candidate();
+      case StepRule::Verdict::kCloseHeldToo: return close_held(), close_at_candidate();
       case StepRule::Verdict::kCloseHere: return close_here(t);
       case StepRule::Verdict::kUndecided: return keep_undecided(t);
     }
@@ -516,7 +547,7 @@ struct StepBuilder::Impl {
         return;
       case Kind::kCollectiveDone: {
         const auto op = static_cast<uint8_t>(e.d & 0xff);
-        if (!open.complete(e.a, e.b, op, t)) done.complete(e.a, e.b, op, t);
+        if (!open.complete(e.a, e.b, op, t) && !done.complete(e.a, e.b, op, t) && held) held->work.complete(e.a, e.b, op, t);
         return;
       }
       case Kind::kUsage: {
