@@ -24,6 +24,7 @@ from stepscope._late import when_imported
 from stepscope.hooks import boundary, names
 
 _MOST_MODULES = 64
+_WRAPPERS = ("DistributedDataParallel", "DeepSpeedEngine")
 _MOST_LEVELS = 4
 _hooked: dict[int, tuple[weakref.ref[Any], Any, Any]] = {}
 _parts: set[int] = set()  # of them: compiled modules, which may be parts of a larger one
@@ -44,6 +45,10 @@ def hook(module: Any) -> None:
             if inner is not module:
                 unhook(inner)
         _attach(module)
+        # Evaluations often call the module inside its wrapper. Within the wrapper's own forward it does not count.
+        inside = getattr(module, "module", None) if type(module).__name__ in _WRAPPERS else None
+        if inside is not None:
+            _attach(inside)
     except Exception as error:
         names.unavailable("forward", f"{type(module).__name__}: {error}")
 
