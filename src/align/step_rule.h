@@ -10,6 +10,7 @@
 // Pure state machine; says what an event means for the boundary, owns no time.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <set>
