@@ -9,6 +9,7 @@
 
 #include "align/config_fact.h"
 #include "align/device_ops.h"
+#include "align/forward_modes.h"
 #include "align/gpu_lane.h"
 #include "align/span_stack.h"
 #include "align/step_accumulator.h"
@@ -47,9 +48,12 @@ struct StepBuilder::Impl {
 
   SpanStack stack;
   StepRule rule;
+  ForwardModes modes;
   StepAccumulator done, open;        // up to the newest candidate boundary; after it
   int64_t candidate_ns = 0;
   struct Piece { StepAccumulator work; int64_t end_ns; };
+  std::optional<Piece> held;         // a step that ended, or a first part of the one in `done` (StepRule)
+  Usage usage_held;
   std::vector<Piece> undecided;      // one per backward while it is unknown whether an optimizer exists
   std::deque<RankStep> awaiting;     // complete on the host, waiting for their device events
   std::vector<RankStep> completed;
@@ -150,9 +154,13 @@ struct StepBuilder::Impl {
   }
 
   void emit(StepAccumulator& work, int64_t end_ns, uint32_t extra_tags) {
+    emit(work, end_ns, extra_tags, rule.closed_signature());
+  }
+
+  void emit(StepAccumulator& work, int64_t end_ns, uint32_t extra_tags, uint64_t signature) {
     RankStep step = work.take(end_ns);
     step.step = life.steps++;
-    step.signature = rule.closed_signature();
+    step.signature = signature;
     if (!samples_logged) step.samples = step.counted_samples;
     if (!tokens_logged) step.tokens = step.counted_tokens;
     step.tags |= extra_tags;
@@ -190,8 +198,29 @@ struct StepBuilder::Impl {
     candidate_ns = t;
   }
 
+  void hold_candidate() {
+    held = Piece{std::move(done), candidate_ns};
+    done = StepAccumulator(candidate_ns);
+    usage_held = usage_now;
+  }
+
+  void join_held() {
+    if (!held) return;
+    held->work.join(done);
+    done = std::move(held->work);
+    held.reset();
+  }
+
+  void close_held() {
+    if (!held) return;
+    take_usage(held->work, usage_held);
+    emit(held->work, held->end_ns, 0, rule.held_signature());
+    held.reset();
+  }
+
   void close_at_candidate(uint32_t tags = 0) {
-    take_usage(done);
+    join_held();
+    take_usage(done, usage_now);
     emit(done, candidate_ns, tags);
   }
 
@@ -199,20 +228,22 @@ struct StepBuilder::Impl {
     flush_stall();
     count_records();
     resolve_undecided();
+    join_held();
     done.join(open);
     candidate_ns = t;
-    take_usage(done);
+    take_usage(done, usage_now);
     emit(done, t, rule.inferred() ? kTagInferred : 0u);
   }
 
-  void take_usage(StepAccumulator& work) {
+  // `until`: what was known of the thread's usage at the end of the step.
+  void take_usage(StepAccumulator& work, const Usage& until) {
     if (!usage_known) return;
     if (usage_base)
-      work.facts().usage = Usage{usage_now.cpu_ns - usage_boundary.cpu_ns,
-                                 usage_now.involuntary_switches - usage_boundary.involuntary_switches,
-                                 usage_now.voluntary_switches - usage_boundary.voluntary_switches,
-                                 usage_now.major_faults - usage_boundary.major_faults};
-    usage_boundary = usage_now;
+      work.facts().usage = Usage{until.cpu_ns - usage_boundary.cpu_ns,
+                                 until.involuntary_switches - usage_boundary.involuntary_switches,
+                                 until.voluntary_switches - usage_boundary.voluntary_switches,
+                                 until.major_faults - usage_boundary.major_faults};
+    usage_boundary = until;
     usage_base = true;
   }
 
@@ -246,6 +277,8 @@ struct StepBuilder::Impl {
       case StepRule::Verdict::kNone: return;
       case StepRule::Verdict::kCandidate: return candidate(t);
       case StepRule::Verdict::kCloseAtCandidate: return close_at_candidate();
+      case StepRule::Verdict::kHoldCandidate: return hold_candidate();
+      case StepRule::Verdict::kCloseHeldToo: return close_held(), close_at_candidate();
       case StepRule::Verdict::kCloseHere: return close_here(t);
       case StepRule::Verdict::kUndecided: return keep_undecided(t);
     }
@@ -329,6 +362,7 @@ struct StepBuilder::Impl {
       case Kind::kBackward:
         start(t);
         loss_gap = false;
+        open.move_own(Category::kValidation, Category::kForward, modes.backward());
         if (!stack.covered()) training_work();
         return push_span(e, kind, Category::kBackward);
       case Kind::kForward: return begin_forward(e, t);
@@ -362,12 +396,15 @@ struct StepBuilder::Impl {
     const bool grad = e.flags & kForwardGrad;
     const bool trainer = last_fetch_loader ? fetched_since_work && loaders[last_fetch_loader].role == LoaderRole::kTraining
                                            : (e.flags & kForwardTraining) != 0;
-    if (grad) {
-      start(t);
+    if (grad) start(t);
+    const bool evaluates = grad && !stack.inside(Kind::kForward) && modes.evaluates(e.a, e.flags & kForwardTraining);
+    if (grad && !evaluates) {
       if (!stack.covered()) training_work();
       return push_span(e, Kind::kForward, Category::kForward);
     }
-    if (!started || trainer || stack.inside(Kind::kForward)) return push_span(e, Kind::kForward, Category::kForward);
+    if (!evaluates && (!started || trainer || stack.inside(Kind::kForward))) {
+      return push_span(e, Kind::kForward, Category::kForward);
+    }
     loss_gap = false;
     if (!stack.covered()) evaluation_work();
     push_span(e, Kind::kForward, Category::kValidation, true);
@@ -415,6 +452,7 @@ struct StepBuilder::Impl {
         return apply(rule.backward_end(e.a == 1 && !stack.inside(Kind::kCompile)), t);
       case Kind::kForward:
         if (was_open && span.category == Category::kForward) loss_gap = true;
+        if (was_open && span.category == Category::kValidation) modes.evaluated(span.id, t - span.begin_ns);
         return;
       case Kind::kFetch: return end_fetch(e, t, span, was_open);
       case Kind::kGc:
@@ -452,6 +490,7 @@ struct StepBuilder::Impl {
       return;
     }
     loader.starting = false;
+    modes.batch();
     last_fetch_loader = e.a;
     fetched_since_work = true;
     if (loader.role == LoaderRole::kUnknown) {
@@ -508,7 +547,7 @@ struct StepBuilder::Impl {
         return;
       case Kind::kCollectiveDone: {
         const auto op = static_cast<uint8_t>(e.d & 0xff);
-        if (!open.complete(e.a, e.b, op, t)) done.complete(e.a, e.b, op, t);
+        if (!open.complete(e.a, e.b, op, t) && !done.complete(e.a, e.b, op, t) && held) held->work.complete(e.a, e.b, op, t);
         return;
       }
       case Kind::kUsage: {

@@ -113,6 +113,42 @@ TEST(StepRule, CriticFiveToOneWithGradientPenalty) {
   EXPECT_EQ(l.finish().size(), static_cast<size_t>(expected));
 }
 
+// A new optimizer per stage, alone and as a pair, and one that came after long pretraining of another in the same step.
+TEST(StepRule, AnOptimizerThatReplacesAnotherOne) {
+  Loop l;
+  for (int stage = 1; stage <= 3; ++stage)
+    for (int i = 0; i < 5; ++i) l.fetch().forward().backward().optimizer(static_cast<uint64_t>(stage));
+  for (uint64_t stage = 1; stage <= 2; ++stage)
+    for (int i = 0; i < 4; ++i) l.fetch().forward().backward().optimizer(10 * stage).forward().backward().optimizer(10 * stage + 1);
+  const auto steps = l.finish();
+  ASSERT_EQ(steps.size(), 15u + 8u);
+  expect_closed_budget(steps);
+  for (size_t i = 0; i < 15; ++i) {
+    EXPECT_EQ(steps[i].wall_ns(), steps[1].wall_ns() - (i == 0 ? 50'000 : 0)) << i;
+    EXPECT_EQ(steps[i].signature == steps[0].signature, i < 5) << i;
+  }
+}
+
+TEST(StepRule, APretrainedOptimizerIsJoinedByASecondOne) {
+  Loop l;
+  for (int i = 0; i < 5; ++i) l.fetch().forward(1).backward().optimizer(1);
+  for (int i = 0; i < 4; ++i) l.fetch().forward(1).backward().optimizer(1).forward(2).backward().optimizer(2);
+  const auto steps = l.finish();
+  ASSERT_EQ(steps.size(), 9u);
+  expect_closed_budget(steps);
+  EXPECT_EQ(steps[5].signature, steps[6].signature);
+}
+
+// The run ends before it is known what the newcomer was.
+TEST(StepRule, AHeldBoundaryAtTheEnd) {
+  Loop l;
+  for (int i = 0; i < 5; ++i) l.fetch().forward().backward().optimizer(1);
+  l.fetch().forward().backward().optimizer(2);
+  const auto steps = l.finish();
+  ASSERT_EQ(steps.size(), 5u);
+  expect_closed_budget(steps);
+}
+
 TEST(StepRule, FunctionalGradientsWithAnOptimizer) {
   Loop l;
   for (int i = 0; i < 16; ++i) l.fetch().backward(false).optimizer();
@@ -247,6 +283,38 @@ TEST(Ledger, ValidationIsNotMixedIn) {
   EXPECT_TRUE(steps[10].tags & kTagValidation);
   EXPECT_FALSE(steps[5].tags & kTagValidation);
   expect_closed_budget(steps);
+}
+
+// eval() without no_grad, on batches of another loader and then of the training's own.
+TEST(Ledger, EvaluationWithGradientsIsToldByTheMode) {
+  Loop l;
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    for (int i = 0; i < 4; ++i) l.fetch(1).forward().backward().optimizer();
+    for (int i = 0; i < 5; ++i) l.fetch(epoch == 1 ? 1 : 2).span(Kind::kForward, 1000, 1, kForwardGrad).pass(10);
+  }
+  l.fetch(1).forward().backward().optimizer();
+  const auto steps = l.finish();
+  ASSERT_EQ(steps.size(), 13u);
+  expect_closed_budget(steps);
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const bool after_evaluation = i && i % 4 == 0;
+    EXPECT_EQ(steps[i].own[index(Category::kForward)], 1'010'000) << i;
+    EXPECT_GE(steps[i].own[index(Category::kValidation)], after_evaluation ? 5'000'000 : 0) << i;
+    EXPECT_EQ((steps[i].tags & kTagValidation) != 0, after_evaluation) << i;
+  }
+}
+
+// Frozen batch norms: the whole training runs in eval() mode, or a second module does.
+TEST(Ledger, TrainingInEvalModeIsTraining) {
+  Loop l;
+  for (int i = 0; i < 6; ++i) l.fetch().span(Kind::kForward, 1000, 1, kForwardGrad).pass(10).backward().optimizer();
+  for (int i = 0; i < 6; ++i) {  // unfrozen, then an attack in eval() mode before each step
+    l.fetch().forward(2).span(Kind::kForward, 500, 3, kForwardGrad).backward().optimizer();
+    l.forward(2).span(Kind::kForward, 500, 2, kForwardGrad).pass(10).backward(false);
+  }
+  const auto steps = l.finish();
+  expect_closed_budget(steps);
+  for (const RankStep& s : steps) EXPECT_LT(s.own[index(Category::kValidation)], 100'000) << s.step;
 }
 
 TEST(Ledger, TeacherForwardIsForward) {

@@ -2,10 +2,21 @@
 
 namespace stepscope {
 
+namespace {
+uint64_t hash_of(uint64_t optimizer) { return (optimizer + 1) * 0x9e3779b97f4a7c15ull; }
+}  // namespace
+
 void StepRule::boundary() {
-  closed_signature_ = signature();
+  const uint64_t closed = signature();
+  settled_ = closed == closed_signature_ ? settled_ + 1 : 1;
+  closed_signature_ = closed;
   stepped_.clear();
+  held_.clear();
   candidate_ = false;
+}
+
+bool StepRule::first_time(uint64_t optimizer) {
+  return known_.size() < kMaxOptimizers && known_.insert(optimizer).second;
 }
 
 StepRule::Verdict StepRule::optimizer_begin(uint64_t optimizer) {
@@ -13,11 +24,21 @@ StepRule::Verdict StepRule::optimizer_begin(uint64_t optimizer) {
   inferred_ = false;
   Verdict verdict = Verdict::kNone;
   const auto seen = stepped_.find(optimizer);
+  const bool newcomer = first_time(optimizer);
   if (!explicit_ && candidate_ && seen != stepped_.end() && backwards_ > seen->second) {
+    const bool replaced = !held_.empty() && !held_.contains(optimizer);
+    if (replaced) {
+      held_signature_ = closed_signature_;  // it was held because it is the same
+      for (uint64_t old : held_) stepped_.erase(old);
+    }
     boundary();
-    verdict = Verdict::kCloseAtCandidate;
+    verdict = replaced ? Verdict::kCloseHeldToo : Verdict::kCloseAtCandidate;
+  } else if (!explicit_ && candidate_ && newcomer && held_.empty() && settled_ >= kSettledSteps &&
+             backwards_ > newest_begin_ && signature() == closed_signature_) {
+    for (const auto& [id, begun] : stepped_) held_.insert(id);
+    verdict = Verdict::kHoldCandidate;
   }
-  stepped_[optimizer] = backwards_;
+  stepped_[optimizer] = newest_begin_ = backwards_;
   return verdict;
 }
 
@@ -64,7 +85,7 @@ StepRule::Verdict StepRule::boundary_here() {
 
 uint64_t StepRule::signature() const {
   uint64_t hash = 0;
-  for (const auto& [id, seen] : stepped_) hash ^= (id + 1) * 0x9e3779b97f4a7c15ull;
+  for (const auto& [id, seen] : stepped_) hash ^= hash_of(id);
   return hash;
 }
 

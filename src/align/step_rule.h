@@ -3,11 +3,17 @@
 // exact: an exit ends a step when an optimizer stepped since the last end. Where no optimizer is ever seen, backward
 // ends are boundaries (and, with trace_step, every exit).
 //
+// One thing the rule alone would get wrong: an optimizer that replaces another one (a new one per epoch or stage) steps
+// first where a second optimizer of the same step would. So where steps have settled and an optimizer comes that this run
+// has never seen, that boundary is held: it was one if the newcomer begins again before those it came after do.
+//
 // Pure state machine; says what an event means for the boundary, owns no time.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <vector>
 
 namespace stepscope {
@@ -18,6 +24,8 @@ class StepRule {
     kNone,
     kCandidate,     // the step may end here: remember this moment, the newest one counts
     kCloseAtCandidate,  // the step ended at the newest candidate; what followed it belongs to the next step
+    kHoldCandidate,  // a step may have ended at the newest candidate: keep it apart until the next close
+    kCloseHeldToo,  // a step ended at the held candidate and another at the newest one
     kCloseHere,     // the step ends at this event
     kUndecided,     // a boundary if it turns out that the run has no optimizer
   };
@@ -31,6 +39,8 @@ class StepRule {
 
   // Optimizers that stepped in the step closed last, as one hash (order does not count): compare like with like.
   uint64_t closed_signature() const { return closed_signature_; }
+  // The same of the held one, after kCloseHeldToo.
+  uint64_t held_signature() const { return held_signature_; }
   // Optimizers that stepped since.
   uint64_t signature() const;
   bool any_optimizer() const { return any_optimizer_; }
@@ -43,12 +53,20 @@ class StepRule {
 
   // Backward ends without any optimizer after which the rule falls back: more than any usual accumulation count.
   static constexpr int kFallbackBackwards = 64;
+  // Steps in a row by the same optimizers after which they have settled.
+  static constexpr int kSettledSteps = 2;
+  // Optimizers that are told apart as seen before; with more of them nothing is held any more.
+  static constexpr size_t kMaxOptimizers = 4096;
 
  private:
   void boundary();
+  bool first_time(uint64_t optimizer);
 
   std::map<uint64_t, uint64_t> stepped_;  // optimizer -> backwards seen at its newest begin in this step
-  uint64_t backwards_ = 0, accumulating_ = 0, closed_signature_ = 0;
+  std::set<uint64_t> known_, held_;       // optimizers of the run; of the held part of this step
+  uint64_t backwards_ = 0, accumulating_ = 0, closed_signature_ = 0, held_signature_ = 0;
+  uint64_t newest_begin_ = 0;             // backwards seen at the newest begin of any optimizer
+  int settled_ = 0;                       // steps in a row with this signature
   bool any_optimizer_ = false, explicit_ = false, inferred_ = false, candidate_ = false;
 };
 

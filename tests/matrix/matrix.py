@@ -5,12 +5,14 @@
 
 Right is: equal exit codes; every loss or weight that the job printed bitwise equal with and without us; as many steps as
 the optimizer (or framework) made, on every rank; each expected phase seen; validation apart from the steps. Prints one
-table, leaves with 1 when anything is wrong. ``--write`` renews docs/matrix.md.
+table, leaves with 1 when anything is wrong. ``--write`` renews docs/matrix.md from the newest result of every case, which
+build/matrix.json keeps: parts of the matrix can be run one after the other.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import platform
 import subprocess
 import sys
@@ -22,6 +24,7 @@ from cases import CASES, Case  # noqa: E402
 from trial import Machine, Verdict  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
+KEPT = ROOT / "build/matrix.json"
 
 
 def arguments() -> argparse.Namespace:
@@ -58,6 +61,7 @@ def main() -> int:
     for case in cases:
         verdict = machine.judge(case)
         verdicts.append(verdict)
+        keep(machine, verdict)
         note = verdict.skipped or f"steps {verdict.steps}, {' '.join(verdict.phases)}"
         print(f"{verdict.word:8}{case.group:10} {case.name:34} {verdict.seconds:6.1f} s  {note}", flush=True)
         for line in verdict.wrong:
@@ -66,33 +70,47 @@ def main() -> int:
     skipped = sum(bool(v.skipped) for v in verdicts)
     print(f"matrix: {len(verdicts) - wrong - skipped} right, {wrong} wrong, {skipped} skipped")
     if options.write:
-        (ROOT / "docs/matrix.md").write_text(page(machine, verdicts))
+        (ROOT / "docs/matrix.md").write_text(page(machine))
     return int(bool(wrong) or not verdicts)
 
 
-def page(machine: Machine, verdicts: list[Verdict]) -> str:
-    torch = machine.version("torch")
-    kernel = subprocess.run([machine.python, "-V"], capture_output=True, text=True, check=False).stdout.strip()
+def kept() -> dict[str, dict[str, str]]:
+    return json.loads(KEPT.read_text()) if KEPT.exists() else {}
+
+
+def keep(machine: Machine, v: Verdict) -> None:
+    """The newest result of each case; a case that was skipped keeps an older one."""
+    rows = kept()
+    if v.skipped and v.case.name in rows:
+        return
+    versions = " ".join(machine.version(n) for n in v.case.needs if not n.startswith("bin:"))
+    rows[v.case.name] = {"versions": versions, "torch": machine.version("torch"), "steps": v.steps, "phases": ", ".join(v.phases),
+                         "validation": v.validation, "result": v.skipped or v.word}
+    KEPT.parent.mkdir(exist_ok=True)
+    KEPT.write_text(json.dumps(rows, indent=1))
+
+
+def page(machine: Machine) -> str:
+    python = subprocess.run([machine.python, "-V"], capture_output=True, text=True, check=False).stdout.strip()
     lines = [
         "# What was run",
         "",
-        "Written by `make matrix` (`tests/matrix/matrix.py --write`). Every line ran twice, bare and under `stepscope run`, without"
-        " a line of stepscope in the program. `ok`: equal exit codes, every printed loss or weight bitwise equal, as many steps"
-        " as the optimizer made on every rank, the phases seen, validation apart from the steps.",
+        "Written by `make matrix` (`tests/matrix/matrix.py --write`). Every line ran bare and under `stepscope run`, without a line"
+        " of stepscope in the program. `ok`: equal exit codes, every printed loss or weight bitwise equal, as many steps as the"
+        " optimizer made on every rank, the expected phases seen, validation apart from the steps.",
         "",
-        f"torch {torch}, {kernel}, {platform.system()} {platform.machine()}, CPU and gloo.",
+        f"{python}, {platform.system()} {platform.machine()}, CPU and gloo.",
         "",
     ]
+    rows = kept()
     titles = {"launch": "Launch commands", "loop": "Loops", "framework": "Frameworks"}
     for group, title in titles.items():
-        part = [v for v in verdicts if v.case.group == group]
-        if not part:
-            continue
-        lines += [f"## {title}", "", "| what | version | ranks | steps | phases seen | validation | result |", "|---|---|---|---|---|---|---|"]
-        for v in part:
-            version = " ".join(machine.version(n) for n in v.case.needs[:1])
-            result = v.skipped or v.word
-            lines.append(f"| {v.case.name} | {version} | {v.case.ranks} | {v.steps} | {', '.join(v.phases)} | {v.validation} | {result} |")
+        lines += [f"## {title}", "", "| what | torch | version | ranks | steps | phases seen | validation | result |", "|---|---|---|---|---|---|---|---|"]
+        for c in (c for c in CASES if c.group == group):
+            r = rows.get(c.name, {"result": "not run"})
+            cells = [c.name, r.get("torch", ""), r.get("versions", ""), str(c.ranks), r.get("steps", ""), r.get("phases", ""),
+                     r.get("validation", ""), r["result"]]
+            lines.append(f"| {' | '.join(cells)} |")
         lines.append("")
     return "\n".join(lines)
 

@@ -24,6 +24,7 @@ from stepscope._late import when_imported
 from stepscope.hooks import boundary, names
 
 _MOST_MODULES = 64
+_WRAPPERS = ("DistributedDataParallel", "DeepSpeedEngine")
 _MOST_LEVELS = 4
 _hooked: dict[int, tuple[weakref.ref[Any], Any, Any]] = {}
 _parts: set[int] = set()  # of them: compiled modules, which may be parts of a larger one
@@ -44,6 +45,10 @@ def hook(module: Any) -> None:
             if inner is not module:
                 unhook(inner)
         _attach(module)
+        # Evaluations often call the module inside its wrapper. Within the wrapper's own forward it does not count.
+        inside = getattr(module, "module", None) if type(module).__name__ in _WRAPPERS else None
+        if inside is not None:
+            _attach(inside)
     except Exception as error:
         names.unavailable("forward", f"{type(module).__name__}: {error}")
 
@@ -123,15 +128,6 @@ def _check_silence() -> None:
     _descend([c for m in parents for c in m.children() if any(p.requires_grad for p in c.parameters())], _attach)
 
 
-def _hook_ddp(module: Any) -> None:
-    """The wrapper, and what it wraps: evaluation often calls ``ddp.module``. Inside the wrapper's forward the inner one
-    adds nothing, since the outermost counts."""
-    hook(module)
-    inner = getattr(module, "module", None)
-    if inner is not None and id(module) in _hooked and id(inner) not in _hooked:
-        _attach(inner)
-
-
 def _hook_compiled(module: Any) -> None:
     hook(module)
     if id(module) in _hooked:
@@ -206,7 +202,7 @@ def install(torch: ModuleType, _native: ModuleType) -> None:
         _guarded_hooks(torch)
     from torch.nn.parallel import distributed
 
-    _wrap_constructor(distributed.DistributedDataParallel, _hook_ddp)
+    _wrap_constructor(distributed.DistributedDataParallel)
     when_imported("torch._dynamo.eval_frame", lambda m: _wrap_constructor(m.OptimizedModule, _hook_compiled))
     when_imported(
         "torch.distributed.fsdp.fully_sharded_data_parallel", lambda m: _wrap_constructor(m.FullyShardedDataParallel)

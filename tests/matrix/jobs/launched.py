@@ -29,9 +29,9 @@ def main():
     net = Net()
     model = nn.parallel.DistributedDataParallel(net) if world > 1 else net
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
-    sampler = torch.utils.data.DistributedSampler(Data(), world, rank, shuffle=False) if world > 1 else None
+    sampler = torch.utils.data.DistributedSampler(Data(32), world, rank, shuffle=False) if world > 1 else None
     how = {"num_workers": workers, "multiprocessing_context": options["method"]} if workers else {}
-    training = torch.utils.data.DataLoader(Data(), 4, sampler=sampler, **how)
+    training = torch.utils.data.DataLoader(Data(32), 4, sampler=sampler, **how)
     held_out = torch.utils.data.DataLoader(Data(12), 4)
     done = 0
     while done < steps:

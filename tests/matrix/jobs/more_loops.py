@@ -5,10 +5,10 @@ from facts import *
 from torch.utils.data import DataLoader
 
 
-def train(net, batches, optimizer=None):
+def train(net, batches, optimizer=None, epochs=1):
     optimizer = optimizer or torch.optim.AdamW(net.parameters(), 1e-3)
     steps = 0
-    for x, y in batches:
+    for x, y in (batch for _ in range(epochs) for batch in batches):
         net.loss(x, y).backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -18,7 +18,7 @@ def train(net, batches, optimizer=None):
 
 def map_dataset_workers():
     net = Net()
-    return net, sum(train(net, DataLoader(Data(), 4, num_workers=2, shuffle=True)) for _ in range(2))
+    return net, train(net, DataLoader(Data(), 4, num_workers=2, shuffle=True), epochs=2)
 
 
 def map_dataset_spawn():
@@ -33,7 +33,7 @@ def map_dataset_forkserver():
 
 def iterable_dataset():
     net = Net()
-    return net, sum(train(net, DataLoader(Stream(), 4)) for _ in range(2))
+    return net, train(net, DataLoader(Stream(), 4), epochs=2)
 
 
 def iterable_dataset_workers():
