@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ def test_examples_do_not_know_stepscope(script: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(os.environ.get("STEPSCOPE_LONG_TESTS") != "1", reason="takes two minutes: STEPSCOPE_LONG_TESTS=1")
 def test_memory_creep(tmp_path: Path) -> None:
     done = run(tmp_path, "memory_creep.py")
     assert [f["ranks"] for f in done.summary["findings"] if f["kind"] == "HOST_MEMORY_CREEP"] == [[0]]
