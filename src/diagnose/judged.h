@@ -59,18 +59,23 @@ struct Judged {
   int64_t onset(double threshold, Figure figure) const {
     const auto& list = with_warmup.rows;
     constexpr size_t kLook = 8;
-    constexpr double kCap = 8, kMean = 1.5;  // of the threshold: one step alone cannot lift the mean of kLook to it
+    constexpr double kCap = 8;  // of the threshold: one step alone cannot lift the mean of kLook above it
     for (size_t i = 0; i < list.size(); ++i) {
       if (!(figure(*list[i]) > threshold)) continue;
       double sum = 0;
-      size_t seen = 0;
+      size_t seen = 0, gap = 0;  // gap: steps to the next high one, 1 where all are high
       for (size_t j = i; j < list.size() && seen < kLook; ++j) {
         const double value = figure(*list[j]);
         if (!(value > -kCap * threshold)) continue;  // not known (NaN), or far below: no witness
+        if (gap == 0 && j > i && value > threshold) gap = j - i;
         sum += std::min(value, kCap * threshold);
         ++seen;
       }
-      if (sum > kMean * threshold * static_cast<double>(seen)) return list[i]->step;
+      // Of a constant figure more than half of what is looked at must be high, so that chance is no onset.
+      const double least = gap == 1 ? 1.5 : 1.0;
+      if (!(sum > least * threshold * static_cast<double>(seen))) continue;
+      // The first burst may come anywhere in the first round.
+      return i <= 2 * gap ? first_step() : list[i]->step;
     }
     return first_step();
   }
