@@ -25,8 +25,9 @@ void FindingBook::date(std::vector<Finding>& findings, int64_t step) const {
 namespace {
 
 int urgency(const Finding& f) {
-  if (f.kind == "ADVICE") return 3;  // a hint never stands before a verdict, BALANCED included
-  if (f.severity == Severity::kInfo) return 2;
+  if (f.kind == "ADVICE") return 4;  // a hint never stands before a verdict, BALANCED included
+  if (f.kind == "COMPUTE_BOUND" || f.kind == "BALANCED") return 2;  // healthy: the verdict where nothing is wrong
+  if (f.severity == Severity::kInfo) return 3;
   return f.kind == "HANG" || f.kind == "RANK_LOST" ? 0 : 1;
 }
 

@@ -15,15 +15,14 @@ std::function<double(const Cell&)> time_in(Category category) {
   return [category](const Cell& cell) { return static_cast<double>(cell.ms[index(category)]); };
 }
 
-// A share counts for the job when the lower median of the ranks has it: one slow rank is a straggler, not a bound.
-double of_ranks(const StepRow& row, const std::function<double(const Cell&)>& figure) {
+}  // namespace
+
+double Judged::of_row(const StepRow& row, const std::function<double(const Cell&)>& figure) {
   std::vector<double> values;
   for (const Cell& cell : row.cells)
     if (cell.present) values.push_back(figure(cell));
   return values.empty() ? std::nan("") : lower_median(values);
 }
-
-}  // namespace
 
 std::vector<double> Judged::shares(const std::function<double(const Cell&)>& figure) const {
   std::vector<double> own(ranks, 0), wall(ranks, 0);
@@ -50,10 +49,14 @@ double Judged::share_of_job(Category category) const { return share_of_job(time_
 double Judged::per_step_ms(const std::function<double(const Cell&)>& figure) const {
   std::vector<double> values;
   for (const StepRow* row : baseline.empty() ? rows.rows : baseline.rows)
-    if (const double value = of_ranks(*row, figure); !std::isnan(value)) values.push_back(value);
+    if (const double value = of_row(*row, figure); !std::isnan(value)) values.push_back(value);
   return values.empty() ? 0 : mean(values);
 }
 double Judged::per_step_ms(Category category) const { return per_step_ms(time_in(category)); }
+
+Finding Judged::of_job(const char* kind, Category category, double share, Severity severity) const {
+  return of_job(kind, category, share, severity, time_in(category));
+}
 
 Finding Judged::of_job(const char* kind, Category category, double share, Severity severity,
                        const std::function<double(const Cell&)>& figure) const {
@@ -68,7 +71,7 @@ Finding Judged::of_job(const char* kind, Category category, double share, Severi
   f.cost_seconds = seconds(share);
   f.coverage = coverage;
   f.confidence = std::min(0.99, coverage * (rows.size() >= 32 ? 0.97 : 0.85));
-  f.first_step = onset(0.5 * per_step_ms(figure), [&](const StepRow& row) { return of_ranks(row, figure); });
+  f.first_step = onset(0.5 * per_step_ms(figure), [&](const StepRow& row) { return of_row(row, figure); });
   f.last_step = last_step();
   f.evidence.push_back({f.phase + "_share", {}, share, {}, ""});
   f.evidence.push_back({f.phase + "_ms_per_step", {}, per_step_ms(figure), {}, ""});
@@ -89,6 +92,14 @@ bool Judged::on_device() const {
   return std::any_of(rows.rows.begin(), rows.rows.end(), [](const StepRow* row) {
     return std::any_of(row->cells.begin(), row->cells.end(), [](const Cell& cell) { return cell.present && cell.gpu; });
   });
+}
+
+size_t Judged::batches_ahead() const {
+  uint32_t most = 0;
+  for (const StepRow* row : with_warmup.rows)
+    for (const Cell& cell : row->cells)
+      if (cell.present) most = std::max(most, cell.fetch_in_flight);
+  return most;
 }
 
 int64_t Judged::first_step() const { return with_warmup.empty() ? -1 : with_warmup.rows.front()->step; }

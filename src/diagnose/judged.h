@@ -39,24 +39,29 @@ struct Judged {
   std::vector<double> shares(const std::function<double(const Cell&)>& figure) const;  // per rank, over rows
   double share_of_job(const std::function<double(const Cell&)>& figure) const;         // lower median over ranks
   double share_of_job(Category category) const;
+  // A figure of one step: the lower median of its ranks (one slow rank is a straggler, not a bound); NaN when none is there.
+  static double of_row(const StepRow& row, const std::function<double(const Cell&)>& figure);
   // A figure's mean ms per step, of the lower median over ranks: over the baseline where there is one.
   double per_step_ms(const std::function<double(const Cell&)>& figure) const;
   double per_step_ms(Category category) const;
   // A finding about the whole job that costs `share` of the time in `category`, `figure` ms of each step; untitled.
   Finding of_job(const char* kind, Category category, double share, Severity severity,
                  const std::function<double(const Cell&)>& figure) const;
+  Finding of_job(const char* kind, Category category, double share, Severity severity) const;  // figure: the category's time
   // Severity of a cost share for ordinary kinds and for share kinds.
   Severity severity(double share) const;
   Severity share_severity(double share) const;
   double seconds(double share) const { return share * run_wall_ms * 1e-3; }
   // The steps' main axis is a device's (a rank whose events are missing falls back to the host's for that step).
   bool on_device() const;
+  size_t batches_ahead() const;  // that loader workers have in flight, at most; 0 without workers
   int64_t first_step() const;
   int64_t last_step() const;
   // First step from which `figure(row)` is above the threshold and stays so on average over the steps that follow, so
-  // that a figure which comes in bursts counts and a single high step does not (traced back into warm-up).
+  // that a figure which comes in bursts counts and a single high step does not (traced back into warm-up). `late`: by so
+  // many steps a cause that was there from the start may show late (batches that were loaded ahead).
   template <class Figure>
-  int64_t onset(double threshold, Figure figure) const {
+  int64_t onset(double threshold, Figure figure, size_t late = 0) const {
     const auto& list = with_warmup.rows;
     constexpr size_t kLook = 8;
     constexpr double kCap = 8;  // of the threshold: one step alone cannot lift the mean of kLook above it
@@ -75,7 +80,7 @@ struct Judged {
       const double least = gap == 1 ? 1.5 : 1.0;
       if (!(sum > least * threshold * static_cast<double>(seen))) continue;
       // The first burst may come anywhere in the first round.
-      return i <= 2 * gap ? first_step() : list[i]->step;
+      return i <= 2 * gap + late ? first_step() : list[i]->step;
     }
     return first_step();
   }
@@ -92,7 +97,8 @@ void judge_data(const Judged&, std::vector<Finding>&);         // NO_DATA, WARMU
 void judge_stragglers(const Judged&, std::vector<Finding>&);   // INPUT_, H2D_, COMPUTE_STRAGGLER, STRAGGLER
 void judge_pauses(const Judged&, std::vector<Finding>&);       // GC_PAUSE, PAUSE_STRAGGLER
 void judge_input(const Judged&, std::vector<Finding>&);        // INPUT_BOUND
-void judge_bound(const Judged&, std::vector<Finding>&);        // H2D_, COMM_BOUND, WAIT_HEAVY
+void judge_bound(const Judged&, std::vector<Finding>&);        // H2D_BOUND, WAIT_HEAVY
+void judge_comm(const Judged&, std::vector<Finding>&);         // COMM_BOUND
 void judge_device(const Judged&, std::vector<Finding>&);       // HOST_BOUND, SYNC_STALL
 void judge_allocator(const Judged&, std::vector<Finding>&);    // ALLOCATOR_THRASH, CACHE_FLUSH
 void judge_between(const Judged&, std::vector<Finding>&);      // CHECKPOINT_STALL … BETWEEN_STEPS_HEAVY, RECOMPILE_STORM

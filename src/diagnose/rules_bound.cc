@@ -1,4 +1,4 @@
-// What the whole job is bound by: H2D_BOUND, COMM_BOUND, WAIT_HEAVY; COMPUTE_BOUND and BALANCED where nothing else was
+// What the whole job is bound by: H2D_BOUND, WAIT_HEAVY; COMPUTE_BOUND and BALANCED where nothing else was
 // said.
 #include <algorithm>
 
@@ -11,10 +11,6 @@
 namespace stepscope {
 
 namespace {
-
-Finding bound(const Judged& j, const char* kind, Category c, double share, Severity severity) {
-  return j.of_job(kind, c, share, severity, [c](const Cell& cell) { return static_cast<double>(cell.ms[index(c)]); });
-}
 
 double saved_without(const Judged& j, Category c) {
   return saved_share(j.rows, [&](size_t i, int r) {
@@ -30,24 +26,15 @@ void judge_bound(const Judged& j, std::vector<Finding>& out) {
   if (j.rows.size() < static_cast<size_t>(j.limits->min_steps)) return;
   const double h2d = j.share_of_job(Category::kH2d);
   if (j.share_severity(h2d) != Severity::kInfo) {
-    Finding f = bound(j, "H2D_BOUND", Category::kH2d, h2d, j.share_severity(h2d));
+    Finding f = j.of_job("H2D_BOUND", Category::kH2d, h2d, j.share_severity(h2d));
     f.saves_share = saved_without(j, Category::kH2d);
     f.title = fmt::format("Copies to the device take {} of the time", text_share(h2d));
     f.action = "pin memory and copy with non_blocking=True, so that copies overlap with compute";
     out.push_back(std::move(f));
   }
-  const double transfer = j.share_of_job(Category::kCommTransfer);
-  if (j.ranks > 1 && transfer >= j.limits->comm_bound_warn) {
-    const Severity severity = transfer >= j.limits->comm_bound_crit ? Severity::kCrit : Severity::kWarn;
-    Finding f = bound(j, "COMM_BOUND", Category::kCommTransfer, transfer, severity);
-    f.title = fmt::format("Communication that nothing hides takes {} of the time, {} per step", text_share(transfer),
-                          text_ms(j.per_step_ms(Category::kCommTransfer)));
-    f.action = "send less or hide more: larger batches or accumulation with no_sync, gradient compression, larger buckets, a faster link";
-    out.push_back(std::move(f));
-  }
   const double residual = j.share_of_job(Category::kUnattributed);
   if (j.share_severity(residual) != Severity::kInfo) {
-    Finding f = bound(j, "WAIT_HEAVY", Category::kUnattributed, residual, j.share_severity(residual));
+    Finding f = j.of_job("WAIT_HEAVY", Category::kUnattributed, residual, j.share_severity(residual));
     f.title = fmt::format("{} of the time belongs to no known phase, {} per step", text_share(residual),
                           text_ms(j.per_step_ms(Category::kUnattributed)));
     f.action = "name the code between the phases with stepscope.trace_phase to see what it is";

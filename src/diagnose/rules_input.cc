@@ -30,16 +30,9 @@ double blocked_share(const Judged& j) {
   return waited > 0 ? blocked / waited : 0;
 }
 
-bool has_workers(const Judged& j) {
-  for (const StepRow* row : j.rows.rows)
-    for (const Cell& cell : row->cells)
-      if (cell.present && cell.fetch_in_flight > 0) return true;
-  return false;
-}
-
 void tell_cause(const Judged& j, Finding& f) {
   f.action = "make batches arrive faster: more loader workers, cheaper transforms, faster storage";
-  if (!has_workers(j)) {
+  if (j.batches_ahead() == 0) {
     f.cause = "in_process";
     f.action = "load in worker processes (num_workers of the DataLoader), so that loading overlaps with the step";
     return;
@@ -64,6 +57,8 @@ void judge_input(const Judged& j, std::vector<Finding>& out) {
   const double starved = j.share_of_job(starved_ms), handover = j.share_of_job(handover_ms);
   if (const Severity severity = j.share_severity(starved); severity != Severity::kInfo) {
     Finding f = j.of_job("INPUT_BOUND", Category::kInputWait, starved, severity, starved_ms);
+    // A loader too slow from the start is not noticed before the batches loaded ahead are used up.
+    f.first_step = j.onset(0.5 * j.per_step_ms(starved_ms), [&](const StepRow& row) { return Judged::of_row(row, starved_ms); }, j.batches_ahead());
     f.saves_share = saved_share(j.rows, [&](size_t i, int r) {
       LedgerMs cut{};
       cut[index(Category::kInputWait)] = static_cast<float>(starved_ms(j.rows.rows[i]->cells[r]));

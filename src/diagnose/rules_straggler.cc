@@ -249,10 +249,11 @@ Finding finding_of(const Judged& j, int rank, const std::vector<LateBlock>& bloc
   const size_t top = index(n.phase);
   const auto figure = [&](const Cell& cell) { return n.named ? cell.ms[top] : cell.own_ms(); };
   const double threshold = 0.5 * (n.named ? e.category_ms[top] : e.excess_ms);
-  f.first_step = j.onset(threshold, [&](const StepRow& row) -> double {
+  const auto excess = [&](const StepRow& row) -> double {
     if (static_cast<size_t>(rank) >= row.cells.size() || !row.cells[rank].present) return std::nan("");
     return figure(row.cells[rank]) - others_median(row, rank, figure);  // alone: NaN, no excess
-  });
+  };
+  f.first_step = j.onset(threshold, excess, n.phase == Category::kInputWait ? j.batches_ahead() : 0);
   f.last_step = blocks.back().rows.rows.back()->step;
 
   f.title = fmt::format("Rank {} is late {}; {} {} {} per step", rank, n.named ? phase_words(n.phase) : "in several phases",

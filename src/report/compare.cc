@@ -33,7 +33,7 @@ Maybe median_error(const Snapshot& s) {
 Maybe noise_of(const Snapshot& a, const Snapshot& b) {
   const Maybe error_a = median_error(a), error_b = median_error(b);
   if (!error_a || !error_b || !(*a.wall_ms.p50 > 0)) return std::nullopt;
-  return 3 * std::hypot(*error_a, *error_b) / *a.wall_ms.p50;
+  return 3 * std::sqrt(*error_a * *error_a + *error_b * *error_b) / *a.wall_ms.p50;
 }
 
 // `worse` is +1 where more is worse, -1 where more is better.

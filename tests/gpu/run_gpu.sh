@@ -3,7 +3,8 @@
 #
 #   tests/gpu/run_gpu.sh dist/stepscope-*.whl [run|single|ddp|fsdp|overhead|all]     default: all that the GPUs allow
 #
-# Each part prints one JSON line per check; the last line says how many parts failed. PYTHON names the interpreter.
+# Each part prints one JSON line per check; the last line says how many parts failed. PYTHON names the interpreter; JOBS=a,b limits
+# the part `run` to these jobs, KEEP=FOLDER keeps its summaries and black boxes.
 set -u
 cd "$(dirname "$0")/../.."
 PYTHON=${PYTHON:-python3}
@@ -29,15 +30,15 @@ FAILED=0
 for part in "${PARTS[@]}"; do
   echo "== $part"
   case $part in
-    run) "$PYTHON" tests/gpu/real_run.py --gpus "$GPUS" ${KEEP:+--keep "$KEEP"} ;;
+    run) "$PYTHON" tests/gpu/real_run.py --gpus "$GPUS" ${JOBS:+--jobs "$JOBS"} ${KEEP:+--keep "$KEEP"} ;;
     single) "$PYTHON" tests/gpu/real_single.py ;;
     ddp) "$PYTHON" tests/gpu/real_ddp.py --gpus 2 ;;
     ddp4) "$PYTHON" tests/gpu/real_ddp.py --gpus 4 --faults none,backward,host ;;
     exposed) "$PYTHON" tests/gpu/real_ddp.py --gpus 2 --exposed ;;
     fsdp) "$PYTHON" tests/gpu/real_ddp.py --gpus 2 --mode fsdp --faults none,backward,host ;;
     one_queue) "$PYTHON" tests/gpu/real_ddp.py --gpus 2 --one-queue --faults none ;;
-    overhead) "$PYTHON" tests/gpu/real_overhead.py --rounds 3 ;;
-    overhead2) "$PYTHON" tests/gpu/real_overhead.py --gpus 2 --rounds 3 ;;
+    overhead) "$PYTHON" tests/gpu/real_overhead.py && "$PYTHON" tests/gpu/real_overhead.py --one-queue --sizes short ;;
+    overhead2) "$PYTHON" tests/gpu/real_overhead.py --gpus 2 --sizes short,middle,long ;;
     *) echo "unknown part $part"; false ;;
   esac || FAILED=$((FAILED + 1))
 done

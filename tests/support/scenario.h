@@ -3,7 +3,7 @@
 //   # words
 //   ranks 4                      steps 200                 seed 7            noise 0.05   (relative, log-normal)
 //   phase forward 5              own time per step, ms (input_wait, forward, backward, optimizer, gap = unnamed code)
-//   comm 1.5                     transfer of the gradient all-reduce, ms       world 4 (expected ranks, default ranks)
+//   comm 1.5 sigma=0.8           transfer of the gradient all-reduce, ms, log-normal by step       world 4 (expected ranks, default ranks)
 //   queue 8 6 1                  batches in flight, ready, out of order after each fetch (default: no workers)
 //   explicit                     the program marks its steps with trace_step
 //   fault rank=1 phase=backward add=10 from=0 to=199 every=1 sigma=0   adds ms to a phase of some steps; rank=all;
@@ -74,7 +74,7 @@ struct MemoryLine {
 struct Scenario {
   int ranks = 2, steps = 100, world = 0, small_collectives = 0;
   uint64_t seed = 1;
-  double noise = 0.03, comm_ms = 1;
+  double noise = 0.03, comm_ms = 1, comm_sigma = 0;
   bool explicit_steps = false, init_group = false, destroy_group = false;
   std::vector<Config> configs;
   EngineOptions options;
@@ -132,7 +132,7 @@ inline Scenario read(const std::string& path) {
     else if (command == "world") in >> s.world;
     else if (command == "seed") in >> s.seed;
     else if (command == "noise") in >> s.noise;
-    else if (command == "comm") in >> s.comm_ms;
+    else if (command == "comm") in >> s.comm_ms, s.comm_sigma = number(words_of(in), "sigma", 0);
     else if (command == "small_collectives") in >> s.small_collectives;
     else if (command == "queue") in >> s.queue[0] >> s.queue[1] >> s.queue[2];
     else if (command == "explicit") s.explicit_steps = true;
@@ -388,9 +388,10 @@ class Play {
     }
     double latest = 0;
     for (int r : alive) latest = std::max(latest, spent[r]);
+    const double transfer_ms = s_.comm_sigma > 0 ? s_.comm_ms * std::lognormal_distribution<double>(0, s_.comm_sigma)(rng_) : s_.comm_ms;
     for (int r : alive) {
       RankWriter& lane = lanes_[r];
-      lane.pass(s_.ranks > 1 ? latest - spent[r] + s_.comm_ms : 0);
+      lane.pass(s_.ranks > 1 ? latest - spent[r] + transfer_ms : 0);
       lane.event(Kind::kBackward, Edge::kEnd, 1);
       const uint64_t after = lane.now();
       for (int k = 0; k < s_.small_collectives; ++k) {
