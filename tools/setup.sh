@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what is missing, and nothing else: Debian packages, a virtual environment with torch, test requirements.
 #
-#   tools/setup.sh [--fuzz]     --fuzz: clang for `make fuzz` as well
+#   tools/setup.sh [--fuzz]     --fuzz: clang for `make fuzz` and `make fuzz-coverage` as well
 #
 # STEPSCOPE_VENV names an environment that has torch: it is used as it is (only small build and test requirements are
 # added where missing). Otherwise .venv is made with python3; where that python3 already has torch, it is borrowed from
@@ -14,7 +14,7 @@ die() { say "$*"; exit 1; }
 
 PACKAGES="cmake ninja-build ccache nlohmann-json3-dev libcli11-dev libfmt-dev libspdlog-dev libsqlite3-dev libzstd-dev
   libxxhash-dev libgtest-dev librapidcheck-dev libbenchmark-dev"
-[ "${1:-}" = "--fuzz" ] && PACKAGES="$PACKAGES clang-22 libclang-rt-22-dev"
+[ "${1:-}" = "--fuzz" ] && PACKAGES="$PACKAGES clang-22 libclang-rt-22-dev llvm-22"
 command -v g++ >/dev/null 2>&1 || PACKAGES="$PACKAGES g++"
 PYTHON=${PYTHON:-python3}
 command -v "$PYTHON" >/dev/null 2>&1 || die "no $PYTHON: install Python 3.10 or newer"

@@ -113,7 +113,10 @@ Agent::Agent(ControlChannel channel, AgentConfig config, std::vector<Frame> firs
       rings_(config_.shm_dir),
       marks_(config_.shm_dir),
       requests_(config_.shm_dir),
-      pipeline_(EngineOptions{0, config_.thresholds, config_.silence, config_.flops_per_step, config_.peak_flops}),
+      pipeline_({.thresholds = config_.thresholds,
+                 .silence = config_.silence,
+                 .flops_per_step = config_.flops_per_step,
+                 .peak_flops = config_.peak_flops}),
       store_(config_, pipeline_),
       host_(config_.interval_s, config_.thresholds) {
   watch(channel_.fd(), kKeyChannel);
@@ -311,6 +314,7 @@ int Agent::run() {
     const uint64_t now_ns = monotonic_ns();
     look_for_rings(now_ns);
     const double fullest = pipeline_.pump(now_ns);
+    pipeline_.sample_completions(now_ns);
     keep_marks();
     forget_non_ranks();
     put_away_closed_rings();

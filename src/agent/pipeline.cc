@@ -133,6 +133,16 @@ void Pipeline::record_death(TailId id) {
   else now_.deaths.push_back(death);
 }
 
+void Pipeline::sample_completions(uint64_t now_ns) {
+  if (now_.ranks.size() < 2 || told_groups_.empty()) return;
+  uint64_t ends = 0;
+  for (const auto& [rank, id] : now_.ranks) ends = std::max(ends, tail(id).optimizer_ends());
+  const auto until = stamps_.ask(ends, engine_.suspects_communication(), now_ns);
+  if (!until) return;
+  for (const auto& [rank, id] : now_.ranks)
+    if (RankTail& tail = *tails_.at(id); !tail.ended()) tail.ask_stamps(*until);
+}
+
 void Pipeline::end_tail(TailId id, uint64_t now_ns, std::optional<int> wait_status) {
   const auto found = tails_.find(id);
   if (found == tails_.end() || found->second->ended()) return;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "agent/rank_tail.h"
+#include "agent/stamp_policy.h"
 #include "diagnose/engine.h"
 #include "diagnose/snapshot.h"
 
@@ -52,6 +53,9 @@ class Pipeline {
   void interrupted(int64_t at_ns);
   int64_t interrupted_ns() const { return interrupted_ns_; }  // 0 = never
   void resume_tail(TailId id, const StepMark& mark);
+
+  // Asks the ranks now and then to stamp when their collectives complete (stamp_policy.h).
+  void sample_completions(uint64_t now_ns);
 
   // Rings of attempts that were closed since the last call; nobody reads them any more.
   std::vector<std::string> take_closed_rings();
@@ -96,6 +100,7 @@ class Pipeline {
   int generation_ = -1, attempt_ = 0;
   uint32_t steps_before_ = 0;                 // closed in earlier attempts
   int64_t interrupted_ns_ = 0;
+  StampPolicy stamps_;
   Generation now_;
   std::vector<UncleanDeath> earlier_deaths_;
   std::map<uint64_t, size_t> told_groups_;    // group id → members told

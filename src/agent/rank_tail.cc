@@ -35,7 +35,10 @@ void RankTail::push(const std::vector<blackbox::Record>& records) {
   names_.clear();
   reader_.read_names(names_);
   for (const blackbox::Name& name : names_) builder_.push_name(static_cast<uint16_t>(name.kind), name.id, name.text);
-  for (const blackbox::Record& record : records) builder_.push(to_event(record));
+  for (const blackbox::Record& record : records) {
+    builder_.push(to_event(record));
+    if (record.kind == pack_kind(Kind::kOptimizer, Edge::kEnd)) ++optimizer_ends_;
+  }
 }
 
 size_t RankTail::drain(uint64_t now_ns, bool final) {
@@ -68,6 +71,15 @@ void RankTail::end(uint64_t now_ns, std::optional<int> wait_status) {
   if (wait_status) wait_status_ = wait_status;
   if (!wait_status_ && before_ && before_->wait_status >= 0) wait_status_ = before_->wait_status;
   ended_ = true;
+}
+
+uint64_t RankTail::optimizer_ends() const {
+  const blackbox::ReadStats totals = reader_.totals();
+  return totals.read == 0 ? 0 : optimizer_ends_ + optimizer_ends_ * (totals.lost + totals.torn) / totals.read;
+}
+
+void RankTail::ask_stamps(uint64_t until_optimizer_ends) {
+  (void)reader_.set_control(blackbox::ControlWord::kStampUntilStep, until_optimizer_ends);  // a ring that cannot be written to stays unasked
 }
 
 void RankTail::set_exit_status(int wait_status) {

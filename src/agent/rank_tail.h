@@ -44,6 +44,10 @@ class RankTail {
   blackbox::ReadStats totals() const { return reader_.totals(); }
   uint64_t capacity() const { return reader_.capacity(); }
   bool ended() const { return ended_; }
+  // Optimizer calls that the rank has ended, as counted here: records that were lost count by the share of the others.
+  uint64_t optimizer_ends() const;
+  // Asks the rank to stamp completions of collectives until so many of its optimizer calls have ended.
+  void ask_stamps(uint64_t until_optimizer_ends);
   bool numbers_certain() const { return numbers_certain_; }
   uint32_t steps() const { return builder_.life().steps + offset_; }
 
@@ -63,6 +67,7 @@ class RankTail {
   std::optional<StepMark> before_;
   int64_t cut_ns_ = 0;                     // where the ring began after a restart
   std::optional<int> wait_status_;
+  uint64_t optimizer_ends_ = 0;            // among the records that were read
   bool ended_ = false, drained_ = false, numbers_certain_ = true;
 };
 

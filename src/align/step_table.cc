@@ -6,7 +6,7 @@ namespace stepscope {
 
 namespace {
 
-constexpr size_t kMaxBuckets = 64, kMaxDeviceOps = 256;
+constexpr size_t kMaxBuckets = 64, kMaxTimedOps = 256;
 
 LedgerMs to_ms(const LedgerNs& ns) {
   LedgerMs ms;
@@ -30,8 +30,8 @@ float union_ms(const std::vector<DeviceOp>& ops) {
 
 void fill_device(Cell& cell, const RankStep& step) {
   for (const DeviceOp& op : step.device_ops) {
-    if (cell.device_ops.size() >= kMaxDeviceOps) break;
-    cell.device_ops.push_back({op.group, op.sequence, op.bytes, op.op, static_cast<float>((op.end_ns - op.begin_ns) * 1e-6)});
+    if (cell.timed_ops.size() >= kMaxTimedOps) break;
+    cell.timed_ops.push_back({op.group, op.sequence, op.bytes, op.op, static_cast<float>((op.end_ns - op.begin_ns) * 1e-6)});
   }
   if (!step.device_ops.empty()) cell.device_comm_ms = union_ms(step.device_ops);
   cell.h2d_bytes = static_cast<double>(step.h2d_bytes);
@@ -83,6 +83,8 @@ Cell to_cell(const RankStep& step) {
     if (issue.since_backward_ns < 0 && issue.bytes <= kSmallCollectiveBytes && !issue.p2p) ++cell.small_collectives;
     if (issue.since_backward_ns >= 0 && cell.bucket_ms.size() < kMaxBuckets)
       cell.bucket_ms.push_back(static_cast<float>(issue.since_backward_ns * 1e-6));
+    if (issue.done_ns > issue.time_ns && step.device_ops.empty() && !issue.p2p && cell.timed_ops.size() < kMaxTimedOps)
+      cell.timed_ops.push_back({issue.group, issue.sequence, issue.bytes, issue.op, static_cast<float>((issue.done_ns - issue.time_ns) * 1e-6)});
   }
   cell.collectives = static_cast<uint32_t>(step.collectives.size());
   if (step.usage) {

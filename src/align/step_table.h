@@ -44,7 +44,7 @@ struct Cell {
   LedgerMs ms{}, host_ms{};
   float host_wall_ms = 0;
   uint32_t host_bound = 0;          // GPU axis: bit per category, see GpuStep
-  std::vector<CellOp> device_ops;
+  std::vector<CellOp> timed_ops;       // on the device, else on the host where completions were stamped; waiting included
   float device_comm_ms = -1;        // union of communication on the device, hidden or not; < 0: not measured
   double allocated_bytes = -1, reserved_bytes = -1, active_bytes = -1, inactive_split_bytes = -1, peak_bytes = -1;
   double held_bytes = -1;           // allocated after the optimizer; < 0: not read there in this step

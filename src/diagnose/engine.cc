@@ -218,4 +218,10 @@ Snapshot Engine::snapshot() const {
 
 uint32_t Engine::closed_steps() const { return impl_->table.closed(); }
 
+bool Engine::suspects_communication() const {
+  return std::any_of(impl_->findings.begin(), impl_->findings.end(), [](const Finding& f) {
+    return f.severity != Severity::kInfo && (f.phase == name(Category::kCommTransfer) || f.kind.ends_with("STRAGGLER"));
+  });
+}
+
 }  // namespace stepscope

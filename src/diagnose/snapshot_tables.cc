@@ -6,7 +6,7 @@
 #include "analyze/device_memory.h"
 #include "analyze/robust.h"
 #include "analyze/straggler.h"
-#include "diagnose/device_collectives.h"
+#include "diagnose/timed_collectives.h"
 #include "diagnose/device_peak.h"
 #include "diagnose/memory_view.h"
 
@@ -151,9 +151,19 @@ void fill_steps(Snapshot& s, const Judged& j) {
   }
 }
 
+bool timed_on_device(const Rows& rows) {
+  return std::any_of(rows.rows.begin(), rows.rows.end(), [](const StepRow* row) {
+    return std::any_of(row->cells.begin(), row->cells.end(), [](const Cell& cell) { return cell.device_comm_ms >= 0; });
+  });
+}
+
+// On the host every step tells what was waited for, and only the stamped ones how fast the data went.
 void fill_collectives(Snapshot& s, const Judged& j) {
-  s.collectives = device_collectives(j.rows, *j.groups);
-  if (!s.collectives.empty()) return;
+  const std::vector<CollectiveStat> timed = timed_collectives(j.rows, *j.groups);
+  if (timed_on_device(j.rows)) {
+    s.collectives = timed;
+    return;
+  }
   struct Sum { double transfer = 0, wait = 0, stalls = 0; std::vector<bool> ranks; };
   std::map<uint64_t, Sum> by_group;
   double cells = 0, bytes = 0, count = 0;
@@ -187,6 +197,8 @@ void fill_collectives(Snapshot& s, const Judged& j) {
     c.bytes_per_step = bytes / cells;
     c.transfer_ms = sum.transfer / cells;
     c.wait_ms = sum.wait / cells;
+    for (const CollectiveStat& t : timed)
+      if (t.group == c.group && t.bus_gb_per_s) c.bus_gb_per_s = std::max(c.bus_gb_per_s.value_or(0), *t.bus_gb_per_s);
     s.collectives.push_back(std::move(c));
   }
 }

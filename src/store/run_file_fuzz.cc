@@ -1,9 +1,7 @@
 // A whole run file from anywhere, opened in memory and asked everything. Inputs are files, or (first byte odd) lists of
-// changes to a good one: place (3 bytes), length (1 byte), bytes; so that depth is reached without a corpus. Short runs
-// are judged again too, which takes a hundred times longer than reading.
+// changes to a good one. Short runs are judged again too, which takes a hundred times longer than reading.
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -11,6 +9,7 @@
 #include <iterator>
 #include <string>
 
+#include "../../tests/support/changes.h"
 #include "store/rebuild.h"
 #include "store/run_reader.h"
 #include "store/run_writer.h"
@@ -66,15 +65,7 @@ std::string good_image(uint32_t steps) {
 
 std::string changed(bool small, const uint8_t* data, size_t size) {
   static const std::string large_image = good_image(260), small_image = good_image(16);
-  std::string image = small ? small_image : large_image;
-  while (size >= 4) {
-    const size_t at = (size_t{data[0]} << 16 | size_t{data[1]} << 8 | data[2]) % image.size();
-    const size_t length = std::min({size_t{data[3]}, size - 4, image.size() - at});
-    std::copy_n(data + 4, length, image.begin() + static_cast<ptrdiff_t>(at));
-    data += 4 + length;
-    size -= 4 + length;
-  }
-  return image;
+  return examples::changed(small ? small_image : large_image, data, size);
 }
 
 void check(const std::string& message) {

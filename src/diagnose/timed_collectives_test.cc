@@ -1,4 +1,4 @@
-#include "diagnose/device_collectives.h"
+#include "diagnose/timed_collectives.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ StepRow row_of(std::vector<std::vector<CellOp>> ops) {
   for (auto& list : ops) {
     Cell cell;
     cell.present = true;
-    cell.device_ops = std::move(list);
+    cell.timed_ops = std::move(list);
     row.cells.push_back(std::move(cell));
   }
   return row;
@@ -31,13 +31,13 @@ TEST(BusBandwidth, FactorsOfEachOperation) {
   EXPECT_DOUBLE_EQ(bus_gb_per_s(CollectiveOp::kAllReduce, gb, 2, 0), 0);
 }
 
-TEST(DeviceCollectives, TheShortestDurationIsTheTransferAndTheRestIsWaiting) {
+TEST(TimedCollectives, TheShortestDurationIsTheTransferAndTheRestIsWaiting) {
   // Rank 1 arrives 6 ms late: rank 0's kernel spins for it.
   const StepRow row = row_of({{{7, 1, 10'000'000, kAllReduce, 8}}, {{7, 1, 10'000'000, kAllReduce, 2}}});
   Rows rows;
   rows.add(row, 1);
   rows.add(row, 1);
-  const auto table = device_collectives(rows, {{7, {"dp", {0, 1}}}});
+  const auto table = timed_collectives(rows, {{7, {"dp", {0, 1}}}});
   ASSERT_EQ(table.size(), 1u);
   EXPECT_EQ(table[0].group, "dp");
   EXPECT_EQ(table[0].op, "all_reduce");
@@ -47,12 +47,12 @@ TEST(DeviceCollectives, TheShortestDurationIsTheTransferAndTheRestIsWaiting) {
   EXPECT_DOUBLE_EQ(*table[0].bus_gb_per_s, 5);
 }
 
-TEST(DeviceCollectives, SmallOperationsStandApartAndHaveNoBandwidth) {
+TEST(TimedCollectives, SmallOperationsStandApartAndHaveNoBandwidth) {
   const StepRow row = row_of({{{7, 1, 10'000'000, kAllReduce, 2}, {7, 2, 64, kAllReduce, 0.02f}},
                               {{7, 1, 10'000'000, kAllReduce, 2}, {7, 2, 64, kAllReduce, 0.02f}}});
   Rows rows;
   rows.add(row, 1);
-  const auto table = device_collectives(rows, {});
+  const auto table = timed_collectives(rows, {});
   ASSERT_EQ(table.size(), 2u);
   EXPECT_EQ(table[0].op, "all_reduce");
   EXPECT_EQ(table[1].op, "all_reduce < 1 MiB");
@@ -60,11 +60,11 @@ TEST(DeviceCollectives, SmallOperationsStandApartAndHaveNoBandwidth) {
   EXPECT_EQ(table[0].ranks, (std::vector<int>{0, 1}));
 }
 
-TEST(DeviceCollectives, NothingTimedIsAnEmptyTable) {
+TEST(TimedCollectives, NothingTimedIsAnEmptyTable) {
   const StepRow row = row_of({{}, {}});
   Rows rows;
   rows.add(row, 1);
-  EXPECT_TRUE(device_collectives(rows, {}).empty());
+  EXPECT_TRUE(timed_collectives(rows, {}).empty());
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The table of collectives on the device (NCCL): per communicator, operation and size class how much, how long, and at
-// what bus bandwidth. Clock-free: of the ranks in one collective the shortest duration is the transfer, what the others
+// The table of collectives with known ends (on the device: NCCL; on the host: where completions were stamped): per
+// communicator, operation and size class how much, how long, and at what bus bandwidth. Clock-free: of the ranks in one collective the shortest duration is the transfer, what the others
 // took beyond it is waiting. Pure; O(operations of the rows).
 #pragma once
 
@@ -19,7 +19,7 @@ inline constexpr uint64_t kLargeOpBytes = 1 << 20;
 // Source: the factors of NCCL's own performance tests (docs/formats/gpu_events.md).
 double bus_gb_per_s(CollectiveOp op, uint64_t bytes, size_t ranks, double ms);
 
-// Empty when no operation was timed on the device.
-std::vector<CollectiveStat> device_collectives(const Rows& rows, const Groups& groups);
+// Of the rows in which operations were timed; empty when there are none.
+std::vector<CollectiveStat> timed_collectives(const Rows& rows, const Groups& groups);
 
 }  // namespace stepscope

@@ -1,4 +1,4 @@
-#include "diagnose/device_collectives.h"
+#include "diagnose/timed_collectives.h"
 
 #include <algorithm>
 #include <map>
@@ -45,7 +45,7 @@ using LineKey = std::tuple<uint64_t, uint8_t, bool>;  // communicator, operation
 void add_row(const StepRow& row, std::map<LineKey, Line>& lines) {
   std::map<std::tuple<uint64_t, uint64_t, uint8_t>, Meeting> meetings;
   for (size_t r = 0; r < row.cells.size(); ++r)
-    for (const CellOp& op : row.cells[r].device_ops) {
+    for (const CellOp& op : row.cells[r].timed_ops) {
       Meeting& m = meetings[{op.group, op.sequence, op.op}];
       m.bytes = std::max(m.bytes, op.bytes);
       m.least_ms = m.seats == 0 ? op.ms : std::min<double>(m.least_ms, op.ms);
@@ -81,11 +81,11 @@ double bus_gb_per_s(CollectiveOp op, uint64_t bytes, size_t ranks, double ms) {
   }
 }
 
-std::vector<CollectiveStat> device_collectives(const Rows& rows, const Groups& groups) {
+std::vector<CollectiveStat> timed_collectives(const Rows& rows, const Groups& groups) {
   std::map<LineKey, Line> lines;
   size_t steps = 0;
   for (const StepRow* row : rows.rows) {
-    const bool timed = std::any_of(row->cells.begin(), row->cells.end(), [](const Cell& c) { return !c.device_ops.empty(); });
+    const bool timed = std::any_of(row->cells.begin(), row->cells.end(), [](const Cell& c) { return !c.timed_ops.empty(); });
     if (!timed) continue;
     add_row(*row, lines);
     ++steps;
