@@ -21,7 +21,7 @@ export STEPSCOPE_BINARY ?= $(abspath $(BIN))
 export STEPSCOPE_PYTHON ?= $(abspath $(PY))
 export STEPSCOPE_BUILD_DIR ?= $(CURDIR)/build/dev
 
-.PHONY: help setup wheel build demo test test-fast unit matrix bench lint asan tsan fuzz fuzz-coverage clean distclean
+.PHONY: help setup wheel build demo test test-fast unit matrix bench lint asan tsan gpu-test fuzz fuzz-coverage clean distclean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -91,6 +91,9 @@ tsan: setup ## unit tests under ThreadSanitizer
 	@mkdir -p build && cmake --preset tsan >build/cmake-tsan.log 2>&1 || { cat build/cmake-tsan.log; exit 1; }
 	cmake --build --preset tsan -j $(JOBS)
 	ctest --test-dir build/tsan --output-on-failure
+
+gpu-test: wheel ## everything that needs real GPUs (docs/gpu.md); skipped with a word where there is none
+	PYTHON=$(PY) tests/gpu/run_gpu.sh dist/stepscope-*.whl
 
 fuzz-coverage: ## lines of each decoder that its corpus reaches, 90 % asked; after `make fuzz`
 	@tools/setup.sh --fuzz

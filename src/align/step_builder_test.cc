@@ -340,6 +340,19 @@ TEST(Ledger, PausesCutThroughPhases) {
   expect_closed_budget(steps);
 }
 
+TEST(Ledger, EndingTheWorkersBelongsToTheChangeOfEpochs) {
+  Loop l;
+  for (int i = 0; i < 3; ++i) l.fetch().forward().backward().optimizer();
+  l.begin(Kind::kFetch, 1).pass(10).span(Kind::kLoaderEnd, 50'000, 1).end(Kind::kFetch, 1, kFetchStop);  // exhausted
+  l.span(Kind::kLoaderEnd, 40'000, 1);                                                                   // or the last reference went
+  for (int i = 0; i < 3; ++i) l.fetch().forward().backward().optimizer();
+  const auto steps = l.finish();
+  int64_t epoch_ns = 0, gap_ns = 0;
+  for (const RankStep& s : steps) epoch_ns += s.own[index(Category::kEpochStart)], gap_ns += s.own[index(Category::kUnattributed)];
+  EXPECT_EQ(epoch_ns, 90'000'000);
+  EXPECT_LT(gap_ns, 2'000'000);
+}
+
 TEST(Ledger, RecomputationInsideBackwardStaysBackward) {
   Loop l;
   for (int i = 0; i < 3; ++i) {

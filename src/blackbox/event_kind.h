@@ -59,7 +59,8 @@ enum class Edge : uint8_t { kMark = 0, kBegin = 1, kEnd = 2 };
                          errors | newest code << 32, d = half width of the clock bracket in ns */                     \
   X(MemoryPeak, 37)   /* mark; a = peak allocated, b = peak reserved as the allocator says (the user may reset it) */   \
   X(OutOfMemoryDetail, 38) /* follows OutOfMemory; a = largest free block, b = free on the device, c = inactive split,  \
-                         d = bytes allocated since the previous memory mark */
+                         d = bytes allocated since the previous memory mark */                                       \
+  X(LoaderEnd, 39)    /* span: the workers of an iterator are told to end and waited for; a = loader id */
 
 enum class Kind : uint8_t {
 #define X(name, number) k##name = number,

@@ -75,14 +75,20 @@ def missing_lines(entry: dict, fault_on: bool, steps: int, outcome: Outcome) -> 
     return [f"LAB line missing: rank {r} {what}" for r, what in required if not seen[(r, what)]]
 
 
-def expected_rc(entry: dict, fault_on: bool, args: list[str], timeout_s: float, always: bool, cache: dict) -> int:
-    """Exit code of the bare launch: known to be 0 for jobs that end by themselves, else found out once."""
+def through(outcome: Outcome) -> bool:
+    """The training came to its end."""
+    return any(what.startswith("done") for _, what in lab_lines(outcome))
+
+
+def expected_rc(entry: dict, fault_on: bool, args: list[str], timeout_s: float, always: bool, cache: dict, ended: bool) -> int | None:
+    """Exit code of the bare launch: known to be 0 for jobs that end by themselves, else found out once. None: a signal at a
+    fixed time met only one of the two launches before its end, so that their codes say nothing about each other."""
     if not always and not entry.get("signal") and not (fault_on and entry["class"] not in NORMAL_END):
         return 0
     key = (entry["id"], fault_on)
     if key not in cache:
-        cache[key] = bare(SCRIPTS / entry["script"], args, entry["ranks"], timeout_s=timeout_s, signal_after=signal_of(entry)).rc
-    return cache[key]
+        cache[key] = bare(SCRIPTS / entry["script"], args, entry["ranks"], timeout_s=timeout_s, signal_after=signal_of(entry))
+    return None if entry.get("signal") and through(cache[key]) != ended else cache[key].rc
 
 
 def signal_of(entry: dict) -> tuple[int, float] | None:
@@ -105,8 +111,8 @@ def run_one(entry: dict, tool: str, fault_on: bool, steps: int | None, logs: Pat
     else:
         wrong += judge.problems(entry, fault_on, outcome.findings, SCRIPTS / entry["script"])
     wrong += missing_lines(entry, fault_on, count, outcome)
-    bare_rc = expected_rc(entry, fault_on, args, timeout_s, always_bare, cache)
-    if outcome.rc != bare_rc:
+    bare_rc = expected_rc(entry, fault_on, args, timeout_s, always_bare, cache, through(outcome))
+    if bare_rc is not None and outcome.rc != bare_rc:
         wrong.append(f"exit code {outcome.rc}, the bare launch gives {bare_rc}")
     return Verdict(entry, tool, fault_on, outcome, wrong)
 

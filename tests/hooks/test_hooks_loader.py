@@ -51,6 +51,14 @@ def test_queue_is_described(hooked):
     assert any(t.startswith("DataLoader(workers=2,batch=4,pin=0,persistent=0") for t in hooked.rings[0].named(3))
 
 
+def test_ending_the_workers_is_seen_once(hooked, methods):
+    parts = sections(hooked.rings[0])
+    for method in methods:
+        created = [r.a for r in parts[method] if r.what == "LoaderCreate>"]
+        assert [r.a for r in parts[method] if r.what == "LoaderEnd>"] == created, method
+        assert [r.a for r in parts[method] if r.what == "LoaderEnd<"] == created, method
+
+
 def test_persistent_workers_are_one_loader(hooked):
     parts = sections(hooked.rings[0])
     created = [r for r in parts["persistent"] if r.what == "LoaderCreate<"]
