@@ -82,13 +82,13 @@ def through(outcome: Outcome) -> bool:
 
 def expected_rc(entry: dict, fault_on: bool, args: list[str], timeout_s: float, always: bool, cache: dict, ended: bool) -> int | None:
     """Exit code of the bare launch: known to be 0 for jobs that end by themselves, else found out once. None: a signal at a
-    fixed time met only one of the two launches before its end, so that their codes say nothing about each other."""
+    fixed time came when one of the two launches was done or leaving, so that their codes say nothing about each other."""
     if not always and not entry.get("signal") and not (fault_on and entry["class"] not in NORMAL_END):
         return 0
     key = (entry["id"], fault_on)
     if key not in cache:
         cache[key] = bare(SCRIPTS / entry["script"], args, entry["ranks"], timeout_s=timeout_s, signal_after=signal_of(entry))
-    return None if entry.get("signal") and through(cache[key]) != ended else cache[key].rc
+    return None if entry.get("signal") and (ended or through(cache[key])) else cache[key].rc
 
 
 def signal_of(entry: dict) -> tuple[int, float] | None:
