@@ -15,6 +15,8 @@ import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job; what we start would ignore it, too
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def binary() -> str:
