@@ -370,7 +370,7 @@ struct StepBuilder::Impl {
       case Kind::kLoaderCreate:
         loaders[e.a].starting = e.b > 0;
         loaders[e.a].batch = static_cast<double>(e.c);
-        return push_span(e, kind, loaders[e.a].role == LoaderRole::kEvaluation ? Category::kValidation : Category::kEpochStart);
+        [[fallthrough]];
       case Kind::kLoaderEnd:  // an epoch's end belongs to the change of epochs
         return push_span(e, kind, loaders[e.a].role == LoaderRole::kEvaluation ? Category::kValidation : Category::kEpochStart);
       case Kind::kWait:

@@ -56,9 +56,8 @@ void judge_input(const Judged& j, std::vector<Finding>& out) {
   const auto handover_ms = [&](const Cell& cell) { return ahead(j, cell) ? input_ms(cell) : 0.0; };
   const double starved = j.share_of_job(starved_ms), handover = j.share_of_job(handover_ms);
   if (const Severity severity = j.share_severity(starved); severity != Severity::kInfo) {
-    Finding f = j.of_job("INPUT_BOUND", Category::kInputWait, starved, severity, starved_ms);
     // A loader too slow from the start is not noticed before the batches loaded ahead are used up.
-    f.first_step = j.onset(0.5 * j.per_step_ms(starved_ms), [&](const StepRow& row) { return Judged::of_row(row, starved_ms); }, j.batches_ahead());
+    Finding f = j.of_job("INPUT_BOUND", Category::kInputWait, starved, severity, starved_ms, j.batches_ahead());
     f.saves_share = saved_share(j.rows, [&](size_t i, int r) {
       LedgerMs cut{};
       cut[index(Category::kInputWait)] = static_cast<float>(starved_ms(j.rows.rows[i]->cells[r]));
