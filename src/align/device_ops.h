@@ -1,7 +1,9 @@
 // Collectives on the device (NCCL): their announcement carries the bytes, their times come later from the poller; a step
 // takes those that ended within its GPU interval.
 //
-// A plain single-threaded object. Bounded: kMaxPending announcements and times; the oldest go first.
+// A plain single-threaded object. Bounded: kMaxPending announcements and times. Most operations are announced and never
+// timed: a time also ends the wait for those before it, of its communicator and kind (not of
+// point-to-point ones, which count per peer).
 #pragma once
 
 #include <cstdint>
@@ -25,7 +27,7 @@ class DeviceOps {
   void take_until(int64_t end_ns, std::vector<DeviceOp>& out);
 
  private:
-  std::map<std::tuple<uint64_t, uint64_t, uint8_t>, uint64_t> bytes_;  // by communicator, sequence, op
+  std::map<std::tuple<uint64_t, uint8_t, uint64_t>, uint64_t> bytes_;  // by communicator, op, sequence
   std::deque<DeviceOp> done_;
 };
 

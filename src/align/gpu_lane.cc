@@ -74,15 +74,28 @@ void GpuLane::charge_gap(GpuStep& out, const Mark& from, const Mark& to) const {
   out.segments.back()[index(Category::kUnattributed)] += gap_ns - named_ns;
 }
 
-void end_stalls_with(const std::vector<DeviceOp>& ops, GpuStep& step) {
+namespace {
+
+// Part of the stall that lies behind the last collective which ran during it; 0 where none did.
+int64_t after_last_op_ns(const std::vector<DeviceOp>& ops, const Stall& stall) {
+  const int64_t stall_end = stall.begin_ns + stall.duration_ns;
+  int64_t last = INT64_MIN;
+  for (const DeviceOp& op : ops)
+    if (op.begin_ns < stall_end && op.end_ns > stall.begin_ns) last = std::max(last, std::min(op.end_ns, stall_end));
+  return last == INT64_MIN ? 0 : stall_end - last;
+}
+
+}  // namespace
+
+void StallEnds::apply(const std::vector<DeviceOp>& ops, GpuStep& step) {
+  if (!ops.empty()) {
+    after_ns_.clear();
+    for (const Stall& stall : step.stalls) after_ns_.push_back(after_last_op_ns(ops, stall));
+  }
+  if (after_ns_.size() != step.stalls.size()) return;
   for (size_t j = 0; j < step.stalls.size(); ++j) {
     Stall& stall = step.stalls[j];
-    const int64_t stall_end = stall.begin_ns + stall.duration_ns;
-    int64_t last = INT64_MIN;
-    for (const DeviceOp& op : ops)
-      if (op.begin_ns < stall_end && op.end_ns > stall.begin_ns) last = std::max(last, std::min(op.end_ns, stall_end));
-    if (last == INT64_MIN) continue;
-    const int64_t own_ns = stall_end - last;
+    const int64_t own_ns = std::min(after_ns_[j], stall.duration_ns);
     stall.duration_ns -= own_ns;
     step.own[index(stall.phase)] += own_ns;
     step.segments[j + 1][index(stall.phase)] += own_ns;

@@ -57,7 +57,16 @@ class GpuLane {
 };
 
 // A stall ends with the last collective that ran during it; what the compute stream did after that (DDP copies gradients
-// out of its buckets) is own work of the phase. Stalls during which no timed collective ran stay as they are.
-void end_stalls_with(const std::vector<DeviceOp>& ops, GpuStep& step);
+// out of its buckets) is own work of the phase. Of stalls during which no timed collective ran nothing is known.
+//
+// Collectives are timed in samples of the steps: in a step without times that work is as long as in the newest step that
+// had them, place by place, where the step has as many stalls.
+class StallEnds {
+ public:
+  void apply(const std::vector<DeviceOp>& ops, GpuStep& step);
+
+ private:
+  std::vector<int64_t> after_ns_;  // own work at the end of each stall, in the newest timed step
+};
 
 }  // namespace stepscope

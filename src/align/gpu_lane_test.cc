@@ -143,14 +143,23 @@ TEST(GpuLane, AStallEndsWithTheLastCollective) {
   s.lane.backward_meets(15 * kMs, 77, 3);
   auto step = s.lane.take(5 * kMs, 18 * kMs);
   ASSERT_TRUE(step);
-  GpuStep untouched = *step;
-  end_stalls_with({{.begin_ns = 1 * kMs, .end_ns = 2 * kMs}}, untouched);  // long over
+  StallEnds ends;
+  GpuStep untouched = *step, untimed = *step, other = *step;
+  ends.apply({{.begin_ns = 1 * kMs, .end_ns = 2 * kMs}}, untouched);  // long over
   EXPECT_EQ(untouched.stalls[0].duration_ns, 3 * kMs);
-  end_stalls_with({{.begin_ns = 15 * kMs, .end_ns = 18 * kMs}, {.begin_ns = 19 * kMs, .end_ns = 21 * kMs}}, *step);
+  ends.apply({{.begin_ns = 15 * kMs, .end_ns = 18 * kMs}, {.begin_ns = 19 * kMs, .end_ns = 21 * kMs}}, *step);
   EXPECT_EQ(step->stalls[0].duration_ns, 1 * kMs);
   EXPECT_DOUBLE_EQ(ms(*step, Category::kBackward), 8);
   EXPECT_EQ(sum(step->own) + step->stalls[0].duration_ns, step->wall_ns);
   EXPECT_EQ(step->segments[1][index(Category::kBackward)], 2 * kMs);
+
+  ends.apply({}, untimed);  // as in the newest step that was timed
+  EXPECT_EQ(untimed.stalls[0].duration_ns, 1 * kMs);
+  EXPECT_EQ(sum(untimed.own) + untimed.stalls[0].duration_ns, untimed.wall_ns);
+  other.stalls.push_back(other.stalls[0]);
+  other.segments.emplace_back();
+  ends.apply({}, other);  // not alike
+  EXPECT_EQ(other.stalls[0].duration_ns, 3 * kMs);
 }
 
 TEST(GpuLane, ACapturedStepIsTimedAsAWhole) {

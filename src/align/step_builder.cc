@@ -59,6 +59,7 @@ struct StepBuilder::Impl {
   std::vector<RankStep> completed;
   GpuLane gpu;
   DeviceOps device_ops;
+  StallEnds stall_ends;
   bool group_hooks = false;          // process-group hooks report collectives: NCCL's own reports are only timed
 
   bool started = false, finished = false;
@@ -183,7 +184,7 @@ struct StepBuilder::Impl {
         if (step.gpu && step.gpu->captured) step.tags |= kTagCaptured;
         const int64_t until = step.gpu ? step.gpu->begin_ns + step.gpu->wall_ns : step.end_ns;
         device_ops.take_until(until, step.device_ops);
-        if (step.gpu) end_stalls_with(step.device_ops, *step.gpu);
+        if (step.gpu) stall_ends.apply(step.device_ops, *step.gpu);
       }
       completed.push_back(std::move(step));
       awaiting.pop_front();

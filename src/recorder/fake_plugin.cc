@@ -13,5 +13,5 @@ FAKE_EXPORT void fake_plugin_stop() { recorder::gpu_stop("test ends"); }
 FAKE_EXPORT int fake_plugin_mark(int kind, int edge, uint64_t id, void* stream) {
   return recorder::gpu_mark(static_cast<stepscope::Kind>(kind), static_cast<stepscope::Edge>(edge), id, stream);
 }
-FAKE_EXPORT void fake_plugin_step_end() { recorder::nccl::step_end(); }
+FAKE_EXPORT void fake_plugin_step_end() { recorder::nccl::step_end(false); }
 FAKE_EXPORT int fake_plugin_state() { return static_cast<int>(recorder::gpu_state()); }

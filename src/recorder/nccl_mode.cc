@@ -35,7 +35,9 @@ Mode pick(int api, const char* asked, bool one_queue, std::string& reason) {
 
 Choice choose_mode(int api, int nccl_version, uint64_t shm_free_bytes, const char* (*env)(const char*)) noexcept {
   Choice choice;
-  choice.mode = pick(api, env("STEPSCOPE_NCCL"), is(env("CUDA_DEVICE_MAX_CONNECTIONS"), "1"), choice.reason);
+  const char* asked = env("STEPSCOPE_NCCL");
+  choice.mode = pick(api, asked, is(env("CUDA_DEVICE_MAX_CONNECTIONS"), "1"), choice.reason);
+  if (!is(asked, name_of(choice.mode))) choice.timed_every = kTimedEvery;
   unsigned steps = 0, period = 0;
   if (const char* window = env("STEPSCOPE_NCCL_WINDOW"))
     if (std::sscanf(window, "%u/%u", &steps, &period) == 2 && steps > 0 && period > steps && period < 1'000'000)

@@ -114,7 +114,9 @@ void Plugin::publish_mode(int api) noexcept {
                                    : "unknown";
   std::string mode = name_of(choice_.mode);
   if ((choice_.mode == Mode::kEvents || choice_.mode == Mode::kEndEvents) && !gpu_running()) mode = "host";
-  name(NameKind::kFact, 0, "nccl_mode=" + mode + " (" + choice_.reason + ")");
+  const std::string every =
+      mode != "host" && choice_.timed_every > 1 ? ", 1 of " + std::to_string(choice_.timed_every) + " steps and those asked for" : "";
+  name(NameKind::kFact, 0, "nccl_mode=" + mode + " (" + choice_.reason + every + ")");
   name(NameKind::kFact, 0, "nccl=" + nccl);
   name(NameKind::kFact, 0, "nccl_profiler_api=" + std::to_string(api));
   if (choice_.kernel_clock)
@@ -133,8 +135,9 @@ void Plugin::apply_mask() noexcept {
   __atomic_store_n(mask_, own | chain_.mask(), __ATOMIC_RELAXED);
 }
 
-void Plugin::step_end() noexcept {
+void Plugin::step_end(bool stamping) noexcept {
   const uint64_t step = steps_.fetch_add(1, std::memory_order_relaxed) + 1;
+  timed_.store(stamping || step % choice_.timed_every == 0, std::memory_order_relaxed);
   if (!choice_.kernel_clock || step < kFirstWindowStep) return;
   const bool open = step % choice_.window_period < choice_.window_steps;
   if (open == window_.load(std::memory_order_relaxed) || !setup_.try_lock()) return;
@@ -143,8 +146,8 @@ void Plugin::step_end() noexcept {
   setup_.unlock();
 }
 
-void step_end() noexcept {
-  if (Plugin* plugin = g_plugin.load(std::memory_order_acquire)) plugin->step_end();
+void step_end(bool stamping) noexcept {
+  if (Plugin* plugin = g_plugin.load(std::memory_order_acquire)) plugin->step_end(stamping);
 }
 
 Plugin::Counts Plugin::counts() noexcept {

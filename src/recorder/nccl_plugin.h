@@ -59,8 +59,9 @@ class Plugin {
   void record_state(void* handle, int state, StateArgs* args) noexcept;
   void finalize(void* context) noexcept;
 
-  // An optimizer step of this rank ended: opens and closes the windows of the kernel clock, at the same steps on all ranks.
-  void step_end() noexcept;
+  // An optimizer step of this rank ended: decides for the next one whether its launches carry events and opens and closes
+  // the windows of the kernel clock, at the same steps on all ranks. `stamping`: the agent asks for completions.
+  void step_end(bool stamping) noexcept;
 
   // The poller resolved the launch whose first op is `cookie`.
   void span_resolved(Handle cookie, uint64_t begin_ns, uint64_t end_ns) noexcept;
@@ -106,11 +107,11 @@ class Plugin {
   int* mask_ = nullptr;
   bool published_ = false;
 
-  std::atomic<bool> window_{false};
+  std::atomic<bool> window_{false}, timed_{true};
   std::atomic<uint64_t> steps_{0}, ops_{0}, launches_{0}, refused_{0}, stride_{1}, rate_since_ns_{0};
 };
 
 // Also callable when NCCL never loaded the plugin.
-void step_end() noexcept;
+void step_end(bool stamping) noexcept;
 
 }  // namespace stepscope::recorder::nccl

@@ -73,6 +73,10 @@ TEST(NcclMode, FollowsVersionAndEnvironment) {
   EXPECT_FALSE(choose_mode(6, 23102, kEnoughShm, one_queue).kernel_clock);  // 2.31 makes it dear
   const auto off = [](const char* name) -> const char* { return std::string_view(name) == "STEPSCOPE_NCCL" ? "off" : nullptr; };
   EXPECT_EQ(choose_mode(5, 22809, kEnoughShm, off).mode, Mode::kOff);
+  EXPECT_EQ(choose_mode(5, 22809, kEnoughShm, no_env).timed_every, kTimedEvery);
+  EXPECT_EQ(choose_mode(5, 22809, kEnoughShm, one_queue).timed_every, kTimedEvery);
+  const auto asked = [](const char* name) { return std::string(name) == "STEPSCOPE_NCCL" ? "events" : nullptr; };
+  EXPECT_EQ(choose_mode(5, 22809, kEnoughShm, asked).timed_every, 1u);
   const auto window = [](const char* name) -> const char* {
     return std::string_view(name) == "STEPSCOPE_NCCL_WINDOW" ? "3/100" : nullptr;
   };
@@ -369,7 +373,7 @@ TEST_P(NcclHostMode, TheKernelClockRunsInWindowsOnly) {
     const auto now = static_cast<uint64_t>(monotonic_ns());
     nccl.report_channels(now + 1'000'000'000, now + 1'005'000'000);  // the GPU's timer is a second ahead
     if (nccl.mask() & static_cast<int>(kKernelCh)) on.push_back(step);
-    step_end();
+    step_end(false);
   }
   EXPECT_EQ(on, (std::vector<int>{17, 18, 33, 34}));
   const auto times = records(Kind::kNcclTime);
@@ -390,7 +394,7 @@ TEST_P(NcclHostMode, AChannelThatLostItsEndStateMakesNoTime) {
   ::setenv("STEPSCOPE_NCCL_WINDOW", "15/16", 1);
   FakeNccl nccl = fake(GetParam());
   auto* comm = nccl.comm_init(kHash, 0, 2);
-  for (int i = 0; i < 17; ++i) step_end();
+  for (int i = 0; i < 17; ++i) step_end(false);
   nccl.run(comm, {{.func = "AllReduce"}}, kStream);
   for (const auto& task : nccl.take_tasks()) {
     void* channel = nccl.start(comm, kKernelCh, task.handle, nullptr, nullptr, false, nullptr, 100);
@@ -399,6 +403,24 @@ TEST_P(NcclHostMode, AChannelThatLostItsEndStateMakesNoTime) {
   }
   EXPECT_TRUE(records(Kind::kNcclTime).empty());
   EXPECT_EQ(nccl.start(comm, kKernelCh, reinterpret_cast<void*>(999'999), nullptr), nullptr);  // stale parent
+}
+
+TEST_F(NcclPlugin, TimesOneStepInSixteenAndThoseAskedFor) {
+  ASSERT_TRUE(start());
+  FakeNccl nccl = fake(5);
+  auto* comm = nccl.comm_init(kHash, 0, 2);
+  std::vector<uint64_t> expected;
+  constexpr uint64_t kSteps = 40, kAskedFrom = 21, kAskedTo = 24;
+  for (uint64_t step = 0; step < kSteps; ++step) {  // sequence of the operation = step
+    if (step % kTimedEvery == 0 || (step >= kAskedFrom && step < kAskedTo)) expected.push_back(step);
+    nccl.run(comm, {{.func = "AllReduce"}}, kStream);
+    step_end(step + 1 >= kAskedFrom && step + 1 < kAskedTo);
+  }
+  EXPECT_EQ(records(Kind::kNcclOp).size(), kSteps);
+  ASSERT_TRUE(wait_for(Kind::kNcclTime, expected.size()));
+  std::vector<uint64_t> timed;
+  for (const auto& r : records(Kind::kNcclTime)) timed.push_back(r.b & 0xff'ffff'ffffull);
+  EXPECT_EQ(timed, expected);
 }
 
 TEST_F(NcclPlugin, SwitchedOffItAsksForNothing) {
@@ -442,7 +464,7 @@ TEST_F(NcclPlugin, AProxyThreadReportsWhileTheAppEnqueuesAndFinalizes) {
   ::setenv("STEPSCOPE_NCCL_WINDOW", "15/16", 1);
   FakeNccl nccl = fake(4);
   auto* comm = nccl.comm_init(kHash, 0, 2);
-  for (int i = 0; i < 17; ++i) step_end();
+  for (int i = 0; i < 17; ++i) step_end(false);
   std::mutex mutex;
   std::vector<FakeNccl::Task> shared;
   std::atomic<bool> done{false};

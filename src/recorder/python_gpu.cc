@@ -20,8 +20,10 @@ namespace {
 constexpr uint64_t kRetryNs = 50'000'000;          // CUDA not in use yet: how often to look
 constexpr uint64_t kMemoryEveryNs = 10'000'000;    // reading the allocator costs about 10 us
 // Wait points (FSDP has two or three per layer) are marked in every step as long as that costs less than this share of
-// the step, else in every 2nd, 4th or 8th.
+// the time that passes, else in every 2nd, 4th or 8th. Judged over blocks, since a host that runs ahead of its GPU makes
+// the first steps look short.
 constexpr uint64_t kWaitMarkNs = 2'500, kWaitCostDivisor = 400, kMaxWaitStride = 8;
+constexpr uint64_t kWaitBlockNs = 500'000'000, kWaitBlockSteps = 16;
 constexpr uint32_t kMostMemorySkips = 2;           // a program may never come to the other boundary
 
 constexpr uint32_t kMaxOptimizerMarks = 16;        // per backward
@@ -40,7 +42,7 @@ struct GpuHooks {
   uint32_t memory_skips = 0;         // chances at that boundary that were left to the other one
   uint64_t window_ns = 0;
   uint32_t window_marks = 0, optimizer_marks = 0;
-  uint64_t wait_stride = 1, wait_marks = 0, step_end_ns = 0;
+  uint64_t wait_stride = 1, wait_marks = 0, wait_block_ns = 0, wait_block_end = 0;  // of the block: its begin, its first optimizer end
 };
 constinit GpuHooks g_hooks_gpu;
 
@@ -131,15 +133,16 @@ void memory_tick(uint16_t at) noexcept {
   write_memory(now, at);
 }
 
-// From the wait points and the length of the step that ends now. Strides are powers of two and only grow, so that ranks
-// that grow apart still mark common steps.
+// From the wait points that were passed and the time that passed. Strides are powers of two, so that ranks which choose
+// differently still mark common steps.
 void choose_wait_stride(uint64_t now) noexcept {
   GpuHooks& h = g_hooks_gpu;
-  const uint64_t step_ns = h.step_end_ns ? now - h.step_end_ns : 0;
-  h.step_end_ns = now;
-  if (step_ns > 0 && h.wait_stride < kMaxWaitStride && h.wait_marks * kWaitMarkNs * kWaitCostDivisor > step_ns * h.wait_stride)
-    h.wait_stride *= 2;
-  h.wait_marks = 0;
+  if (h.wait_block_ns == 0) h.wait_block_ns = now, h.wait_block_end = h.optimizer_ends, h.wait_marks = 0;
+  const uint64_t passed_ns = now - h.wait_block_ns;
+  if (passed_ns < kWaitBlockNs || h.optimizer_ends - h.wait_block_end < kWaitBlockSteps) return;
+  h.wait_stride = 1;
+  while (h.wait_stride < kMaxWaitStride && h.wait_marks * kWaitMarkNs * kWaitCostDivisor > passed_ns * h.wait_stride) h.wait_stride *= 2;
+  h.wait_block_ns = now, h.wait_block_end = h.optimizer_ends, h.wait_marks = 0;
 }
 
 }  // namespace
@@ -153,7 +156,7 @@ void gpu_boundary_slow(Kind kind, Edge edge, uint64_t id, uint64_t host_ns) noex
   if (kind == Kind::kOptimizer && edge == Edge::kEnd) {
     ++g_hooks_gpu.optimizer_ends;
     choose_wait_stride(host_ns);
-    nccl::step_end();
+    nccl::step_end(g_hooks.stamping);
     memory_tick(pack_kind(kind, edge));
   }
 }

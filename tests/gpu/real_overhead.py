@@ -36,8 +36,13 @@ ARMS = {
     "bare": (False, {}),
     "bare_again": (False, {}),
     "stepscope": (True, {}),
+    # With several GPUs only: what part of it the NCCL plugin has, by mode.
     "no_plugin": (True, {"STEPSCOPE_NCCL": "off"}),
+    "host": (True, {"STEPSCOPE_NCCL": "host", "STEPSCOPE_NCCL_KERNEL_CLOCK": "off"}),
+    "end_events": (True, {"STEPSCOPE_NCCL": "end_events", "STEPSCOPE_NCCL_KERNEL_CLOCK": "off"}),
+    "clock": (True, {"STEPSCOPE_NCCL": "host", "STEPSCOPE_NCCL_KERNEL_CLOCK": "on"}),
 }
+ON_ONE, ON_SEVERAL = "bare,bare_again,stepscope", "bare,bare_again,stepscope,no_plugin"
 
 
 def free_port() -> int:
@@ -98,6 +103,7 @@ def main() -> int:
     parser.add_argument("--gpus", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--sizes", default=",".join(SIZES))
+    parser.add_argument("--arms", default="", help=f"of {', '.join(ARMS)}; bare among them")
     parser.add_argument("--one-queue", action="store_true")
     parser.add_argument("--seconds", type=float, default=0, help="no new round of a size after so many seconds (0: no limit)")
     chosen = parser.parse_args()
@@ -105,7 +111,7 @@ def main() -> int:
     import torch  # noqa: F401  (for the forks)
 
     common = {"CUDA_DEVICE_MAX_CONNECTIONS": "1"} if chosen.one_queue else {}
-    arms = {name: arm for name, arm in ARMS.items() if chosen.gpus > 1 or name != "no_plugin"}
+    arms = {name: ARMS[name] for name in (chosen.arms or (ON_SEVERAL if chosen.gpus > 1 else ON_ONE)).split(",")}
     failed = 0
     for size in chosen.sizes.split(","):
         begun = time.monotonic()
