@@ -1,7 +1,9 @@
 #include "analyze/straggler.h"
 
+#include <algorithm>
 #include <cmath>
 
+#include "analyze/others.h"
 #include "analyze/robust.h"
 
 namespace stepscope {
@@ -30,40 +32,67 @@ double median_wait_for(const Rows& block, int rank) {
   return victims.empty() ? 0 : median(victims);
 }
 
-RankExcess excess_of(const Rows& block, int rank) {
-  RankExcess out;
-  out.rank = rank;
-  std::vector<double> total;
-  std::array<std::vector<double>, kCategoryCount> by_category, own, others;
-  for (const StepRow* row : block.rows) {
-    if (static_cast<size_t>(rank) >= row->cells.size() || !row->cells[rank].present) continue;
-    const Cell& cell = row->cells[rank];
-    const double other_total = others_median(*row, rank, comparable_ms);
-    if (std::isnan(other_total)) continue;
-    total.push_back(comparable_ms(cell) - other_total);
-    for (size_t c = 0; c < kCategoryCount; ++c) {
-      if (!is_comparable(static_cast<Category>(c))) continue;
-      const double other_ms = others_median(*row, rank, [c](const Cell& other) { return other.ms[c]; });
-      by_category[c].push_back(cell.ms[c] - other_ms);
-      own[c].push_back(cell.ms[c]);
-      others[c].push_back(other_ms);
+// A figure of each rank and the median of the others, row by row.
+class Compared {
+ public:
+  template <class Figure>
+  Compared(const Rows& block, Figure figure) : own_(static_cast<size_t>(block.ranks())), others_(own_.size()) {
+    Others others;
+    for (const StepRow* row : block.rows) {
+      others.look(*row, figure);
+      for (size_t r = 0; r < row->cells.size() && r < own_.size(); ++r) {
+        if (!row->cells[r].present) continue;
+        const double own = figure(row->cells[r]), median = others.median_without(own);
+        if (std::isnan(median)) continue;
+        own_[r].push_back(own);
+        others_[r].push_back(median);
+      }
     }
   }
-  if (total.empty()) return out;
-  out.excess_ms = median(total);
-  out.sigma_ms = mad_sigma(total);
-  const double noise = kMedianNoise * out.sigma_ms / std::sqrt(static_cast<double>(total.size()));
-  out.z = out.excess_ms / std::max(noise, 1e-3);
-  size_t positive = 0;
-  for (double d : total) positive += d > 0;
-  out.positive = static_cast<double>(positive) / static_cast<double>(total.size());
-  for (size_t c = 0; c < kCategoryCount; ++c) {
-    if (by_category[c].empty()) continue;
-    out.category_ms[c] = static_cast<float>(median(by_category[c]));
-    out.own_ms[c] = static_cast<float>(median(own[c]));
-    out.others_ms[c] = static_cast<float>(median(others[c]));
+
+  const std::vector<double>& own(size_t rank) const { return own_[rank]; }
+  const std::vector<double>& others(size_t rank) const { return others_[rank]; }
+  std::vector<double> difference(size_t rank) const {
+    std::vector<double> d(own_[rank].size());
+    for (size_t i = 0; i < d.size(); ++i) d[i] = own_[rank][i] - others_[rank][i];
+    return d;
   }
-  return out;
+
+ private:
+  std::vector<std::vector<double>> own_, others_;  // by rank; rows in which it has somebody to be compared with
+};
+
+bool occurs(const Rows& block, size_t category) {
+  return std::any_of(block.rows.begin(), block.rows.end(), [&](const StepRow* row) {
+    return std::any_of(row->cells.begin(), row->cells.end(), [&](const Cell& cell) { return cell.present && cell.ms[category] != 0; });
+  });
+}
+
+std::vector<RankExcess> compare(const Rows& block) {
+  std::vector<RankExcess> all(static_cast<size_t>(block.ranks()));
+  const Compared total(block, comparable_ms);
+  for (size_t r = 0; r < all.size(); ++r) {
+    RankExcess& e = all[r];
+    e.rank = static_cast<int>(r);
+    const std::vector<double> d = total.difference(r);
+    if (d.empty()) continue;
+    e.excess_ms = median(d);
+    e.sigma_ms = mad_sigma(d);
+    const double noise = kMedianNoise * e.sigma_ms / std::sqrt(static_cast<double>(d.size()));
+    e.z = e.excess_ms / std::max(noise, 1e-3);
+    e.positive = static_cast<double>(std::count_if(d.begin(), d.end(), [](double x) { return x > 0; })) / static_cast<double>(d.size());
+  }
+  for (size_t c = 0; c < kCategoryCount; ++c) {
+    if (!is_comparable(static_cast<Category>(c)) || !occurs(block, c)) continue;
+    const Compared category(block, [c](const Cell& cell) { return cell.ms[c]; });
+    for (size_t r = 0; r < all.size(); ++r) {
+      if (category.own(r).empty()) continue;
+      all[r].category_ms[c] = static_cast<float>(median(category.difference(r)));
+      all[r].own_ms[c] = static_cast<float>(median(category.own(r)));
+      all[r].others_ms[c] = static_cast<float>(median(category.others(r)));
+    }
+  }
+  return all;
 }
 
 // Spread among the other ranks' own medians; 0 with fewer than three others.
@@ -88,9 +117,8 @@ bool is_comparable(Category category) {
 }
 
 std::vector<RankExcess> rank_excess(const Rows& block, const StragglerLimits& limits) {
-  std::vector<RankExcess> all;
   const int ranks = block.ranks();
-  if (ranks < 2 || block.size() < limits.min_rows) return all;
+  if (ranks < 2 || block.size() < limits.min_rows) return {};
   double waiting_ms = 0;
   std::vector<double> caused(ranks, 0), wall;
   for (const StepRow* row : block.rows) {
@@ -101,7 +129,7 @@ std::vector<RankExcess> rank_excess(const Rows& block, const StragglerLimits& li
     }
   }
   const double wall_ms = median(wall);
-  for (int r = 0; r < ranks; ++r) all.push_back(excess_of(block, r));
+  std::vector<RankExcess> all = compare(block);
   for (RankExcess& e : all) {
     e.blame = waiting_ms > 0 ? caused[e.rank] / waiting_ms : 0;
     e.victim_wait_ms = median_wait_for(block, e.rank);

@@ -7,7 +7,7 @@
 // of the waiting. The noise of the median is 1.2533 · sigma / sqrt(n) (asymptotic variance of the median, normal case),
 // sigma the robust step-to-step spread of D; with three or more others also the spread among those others' medians.
 //
-// Pure. O(rows × ranks × categories).
+// Pure. O(rows × ranks log ranks × categories that occur).
 #pragma once
 
 #include <optional>

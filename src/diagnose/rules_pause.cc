@@ -2,10 +2,12 @@
 // others wait for it): steps in which the rank's own time stands far out of its usual difference to the others.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #define FMT_HEADER_ONLY
 #include <fmt/core.h>
 
+#include "analyze/others.h"
 #include "analyze/robust.h"
 #include "analyze/straggler.h"
 #include "analyze/whatif.h"
@@ -26,22 +28,32 @@ struct Outliers {
   bool usage = false;
 };
 
-// What the rank spent in a category beyond the others; 0 where it was alone.
-double beyond_others_ms(const StepRow& row, int rank, size_t category) {
-  const double others = others_median(row, rank, [category](const Cell& cell) { return cell.ms[category]; });
-  return row.cells[rank].ms[category] - (std::isnan(others) ? 0 : others);
+// What each rank spent in a category beyond the others; 0 where it was alone or absent. By row, rank and category.
+std::vector<std::vector<LedgerMs>> beyond_others_ms(const Judged& j) {
+  std::vector<std::vector<LedgerMs>> beyond;
+  Others others;
+  for (const StepRow* row : j.rows.rows) {
+    beyond.emplace_back(row->cells.size());
+    for (size_t c = 0; c < kCategoryCount; ++c) {
+      if (!is_comparable(static_cast<Category>(c))) continue;
+      if (std::none_of(row->cells.begin(), row->cells.end(), [c](const Cell& cell) { return cell.ms[c] != 0; })) continue;
+      others.look(*row, [c](const Cell& cell) { return cell.ms[c]; });
+      for (size_t r = 0; r < row->cells.size(); ++r) {
+        if (!row->cells[r].present) continue;
+        const double own = row->cells[r].ms[c], theirs = others.median_without(own);
+        beyond.back()[r][c] = static_cast<float>(own - (std::isnan(theirs) ? 0 : theirs));
+      }
+    }
+  }
+  return beyond;
 }
 
-Outliers outliers_of(const Judged& j, int rank) {
+Outliers outliers_of(const Judged& j, const std::vector<std::vector<LedgerMs>>& beyond, int rank) {
   Outliers out;
   out.rank = rank;
   std::vector<double> d(j.rows.size(), 0);
-  for (size_t i = 0; i < j.rows.size(); ++i) {
-    const StepRow& row = *j.rows.rows[i];
-    if (static_cast<size_t>(rank) >= row.cells.size() || !row.cells[rank].present) continue;
-    for (size_t c = 0; c < kCategoryCount; ++c)
-      if (is_comparable(static_cast<Category>(c))) d[i] += beyond_others_ms(row, rank, c);
-  }
+  for (size_t i = 0; i < j.rows.size(); ++i)
+    if (static_cast<size_t>(rank) < beyond[i].size()) d[i] = std::accumulate(beyond[i][rank].begin(), beyond[i][rank].end(), 0.0);
   if (d.size() < 8) return out;
   const double usual = median(d), sigma = mad_sigma(d);
   const double floor_ms = std::max(j.limits->pause_min_ms, j.limits->pause_factor * sigma);
@@ -55,8 +67,7 @@ Outliers outliers_of(const Judged& j, int rank) {
     out.rows.push_back(i);
     out.extra_ms.push_back(extra);
     out.cost_ms += extra * j.rows.weights[i];
-    for (size_t c = 0; c < kCategoryCount; ++c)
-      if (is_comparable(static_cast<Category>(c))) out.by_category[c] += static_cast<float>(beyond_others_ms(row, rank, c));
+    for (size_t c = 0; c < kCategoryCount; ++c) out.by_category[c] += beyond[i][rank][c];
     out.gc_ms += cell.gc_ms;
     if (cell.cpu_ms >= 0) {
       out.usage = true;
@@ -142,7 +153,8 @@ void judge_pauses(const Judged& j, std::vector<Finding>& out) {
   judge_gc(j, out);
   if (j.ranks < 2) return;
   std::vector<Outliers> all;
-  for (int r = 0; r < j.ranks; ++r) all.push_back(outliers_of(j, r));
+  const auto beyond = beyond_others_ms(j);
+  for (int r = 0; r < j.ranks; ++r) all.push_back(outliers_of(j, beyond, r));
   const double wall = j.rows.wall_ms();
   for (const Outliers& o : all) {
     if (o.rows.size() < static_cast<size_t>(j.limits->pause_min_repeats)) continue;
