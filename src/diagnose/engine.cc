@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "align/step_table.h"
 #include "analyze/attribution.h"
@@ -20,6 +21,8 @@ constexpr Rule kRules[] = {judge_progress, judge_data,      judge_stragglers, ju
 constexpr uint32_t kNoBaseline = kTagCompile | kTagCheckpoint | kTagValidation | kTagEpochStart | kTagProvisional | kTagLossy;
 constexpr size_t kHistoryRows = 384;  // of the whole run: enough for the shape of a growth
 constexpr uint32_t kMemoryStride = 4;
+// Of recorded time between two evaluations, at least: one costs some 0.2 ms per rank, and short steps would ask for many.
+constexpr int64_t kPauseNs = 100'000'000, kPausePerRankNs = 10'000'000;
 constexpr size_t kLiveRows = 96;  // the newest steps that live rules about shares and pauses look at
 
 }  // namespace
@@ -36,7 +39,7 @@ struct Engine::Impl {
   std::vector<Section> sections;
   std::vector<Finding> memory_said;  // newest, asked for more rarely than the rest
   uint32_t judged_steps = 0, memory_due = 0, offset = 0;
-  int64_t interrupted_ns = 0;
+  int64_t interrupted_ns = 0, judged_end_ns = std::numeric_limits<int64_t>::min() / 2;  // end of the newest row that was judged
   bool over = false;
   double flops_per_step = 0, peak_flops = 0;
   std::set<std::string> silenced;
@@ -100,7 +103,15 @@ struct Engine::Impl {
     return out;
   }
 
-  // Live evaluation is dense at first and sparser later; always by step counts, so that a replay says the same.
+  int64_t newest_end_ns() const {
+    int64_t end_ns = 0;
+    if (!table.recent().empty())
+      for (const Cell& cell : table.recent().back().cells) end_ns = std::max(end_ns, cell.end_ns);
+    return end_ns;
+  }
+
+  // Live evaluation is dense at first and sparser later; always by step counts and recorded times, so that a replay says
+  // the same.
   uint32_t stride() const {
     const auto scale = static_cast<uint32_t>(std::max(1, table.ranks() / 64));
     return std::clamp(table.closed() / 64, 1u, 4u) * scale;
@@ -109,7 +120,10 @@ struct Engine::Impl {
   void evaluate_rows() {
     const uint32_t closed = table.closed();
     if (closed == 0 || closed < judged_steps + stride()) return;
+    const int64_t since_ns = newest_end_ns() - judged_end_ns;
+    if (since_ns >= 0 && since_ns < kPauseNs + kPausePerRankNs * table.ranks()) return;
     judged_steps = closed;
+    judged_end_ns += since_ns;
     const auto newest = static_cast<size_t>(limits.straggler_live_steps + limits.warmup_steps);
     std::vector<Finding> said = ask(judged(newest_rows(table, newest)));
     for (Finding& f : ask(judged(newest_rows(table, kLiveRows)))) {
