@@ -25,9 +25,9 @@ for p in dict.fromkeys([sysconfig.get_path("purelib"), os.path.dirname(os.path.d
 printf '#!/bin/sh\nexec "%s" -m torch.distributed.run "$@"\n' "$PY" >"$VENV/bin/torchrun"
 chmod +x "$VENV/bin/torchrun"
 
-TORCH=$("$PY" -c 'import torch; print(torch.__version__)')
+TORCH=$("$PY" -c 'from importlib.metadata import version; print(version("torch"))')  # torch.__version__ may have a local part
 printf 'torch==%s\n' "$TORCH" >"$VENV/constraints.txt"
-has() { "$PY" -c "import importlib.util, sys; sys.exit(any(importlib.util.find_spec(m) is None for m in sys.argv[1:]))" "$@"; }
+has() { "$PY" -c "import importlib.util, sys; sys.exit(any(importlib.util.find_spec(m.split('.')[0]) is None for m in sys.argv[1:]))" "$@"; }
 # add "modules" requirement…
 add() {
   modules=$1
@@ -35,7 +35,8 @@ add() {
   # shellcheck disable=SC2086
   has $modules && return 0
   say "installing $*"
-  DS_BUILD_OPS=0 "$PY" -m pip install --quiet --disable-pip-version-check -c "$VENV/constraints.txt" "$@" ||
+  # DeepSpeed's set-up asks nvcc for a list of devices that it then does not need.
+  DS_BUILD_OPS=0 TORCH_CUDA_ARCH_LIST=9.0 "$PY" -m pip install --quiet --disable-pip-version-check -c "$VENV/constraints.txt" "$@" ||
     say "$* cannot be installed here: its lines are skipped"
 }
 add "setuptools wheel" setuptools wheel

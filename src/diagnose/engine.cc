@@ -22,7 +22,7 @@ constexpr uint32_t kNoBaseline = kTagCompile | kTagCheckpoint | kTagValidation |
 constexpr size_t kHistoryRows = 384;  // of the whole run: enough for the shape of a growth
 constexpr uint32_t kMemoryStride = 4;
 // Of recorded time between two evaluations, at least: one costs some 0.2 ms per rank, and short steps would ask for many.
-constexpr int64_t kPauseNs = 100'000'000, kPausePerRankNs = 10'000'000;
+constexpr int64_t kPauseNs = 100'000'000, kPausePerRankNs = 20'000'000;
 constexpr size_t kLiveRows = 96;  // the newest steps that live rules about shares and pauses look at
 
 }  // namespace
