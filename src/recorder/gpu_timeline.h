@@ -23,7 +23,7 @@
 namespace stepscope::recorder {
 
 inline constexpr uint32_t kGpuSlots = 8192;       // at most in flight
-inline constexpr uint32_t kGpuSlotsMarks = 2048;  // made at the start; the rest when NCCL's plugin asks for it
+inline constexpr uint32_t kGpuSlotsMarks = 2048;  // made at the start; the rest where NCCL's plugin is asked to time every step
 inline constexpr uint32_t kGpuMaxErrors = 16;
 
 enum class GpuState : int { kOff, kArmed, kStarting, kRunning, kStopped };

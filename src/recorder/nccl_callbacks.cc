@@ -140,7 +140,8 @@ Handle Plugin::launch(Comm& comm, const View& view, uint64_t now) noexcept {
   comm.launch_open = true;
   const Handle handle = events_.create(view.type, comm.number, now);
   const Mode mode = static_cast<Mode>(mode_.load(std::memory_order_relaxed));
-  comm.wants_end = !captured && comm.events_allowed && timed_.load(std::memory_order_relaxed) && sampled(number) && mode != Mode::kHost;
+  comm.wants_end = !captured && comm.events_allowed && timed_.load(std::memory_order_relaxed) && sampled(number) && mode != Mode::kHost &&
+                   gpu_context_is_ours();
   // Last of all, so that our own work is not inside.
   if (comm.wants_end && mode == Mode::kEvents) {
     comm.begin_slot = gpu_event(view.stream);

@@ -6,8 +6,7 @@
 //   off         nothing is asked for; a chained plugin is still served
 //
 // Events are put on the stream in one of kTimedEvery optimizer steps, the same on every rank, and in those for which the
-// agent asks for completion stamps: the event after a collective's kernel holds back compute by some 40 us (two H200,
-// NCCL 2.28: 2.4 % of a 32 ms DDP step; before the kernel: nothing). A mode that was asked for times every step.
+// agent asks for completion stamps. A mode that was asked for times every step.
 //
 // The kernel clock (NCCL's own timestamps, which keep its proxy thread busy) is never on all the time: in the modes that
 // lack a start time it is switched on for a few steps out of many, the same steps on every rank.

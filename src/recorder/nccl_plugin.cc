@@ -59,9 +59,9 @@ void Plugin::init(void** context, int* mask, const CommView& view) noexcept {
   if (!comm) return;  // more communicators than anyone has: this one stays unseen
   if (choice_.mode == Mode::kEvents || choice_.mode == Mode::kEndEvents) {
     gpu_set_span_handler(on_span);
-    const bool ours = gpu_try_start() && gpu_context_is_ours();
-    if (ours) gpu_reserve(kGpuSlots);
-    comm->events_allowed = ours;
+    // The device timeline starts with the first boundary on it; only who asked for every step gets it and all its events now.
+    if (choice_.timed_every == 1 && gpu_try_start()) gpu_reserve(kGpuSlots);
+    comm->events_allowed = true;
   }
   // Two ranks of one communicator in this process: an event on one could wait for the launch of the other.
   comms_.each([&](Comm& other) {
@@ -113,7 +113,8 @@ void Plugin::publish_mode(int api) noexcept {
                                          std::to_string(version % 100)
                                    : "unknown";
   std::string mode = name_of(choice_.mode);
-  if ((choice_.mode == Mode::kEvents || choice_.mode == Mode::kEndEvents) && !gpu_running()) mode = "host";
+  const bool can_run = gpu_state() != GpuState::kOff && gpu_state() != GpuState::kStopped;
+  if ((choice_.mode == Mode::kEvents || choice_.mode == Mode::kEndEvents) && !can_run) mode = "host";
   const std::string every =
       mode != "host" && choice_.timed_every > 1 ? ", 1 of " + std::to_string(choice_.timed_every) + " steps and those asked for" : "";
   name(NameKind::kFact, 0, "nccl_mode=" + mode + " (" + choice_.reason + every + ")");

@@ -101,7 +101,7 @@ TEST_P(NcclOwnEvents, TimesEachCollectiveOnTheDevice) {
   ASSERT_TRUE(start());
   FakeNccl nccl = fake(GetParam());
   auto* comm = nccl.comm_init(kHash, 1, 4, "dp:default", 2);
-  EXPECT_EQ(fake_cuda_counts().created, kGpuSlots);
+  EXPECT_EQ(fake_cuda_counts().created, kGpuSlotsMarks);
   nccl.run(comm, {{.func = "AllReduce", .count = 1000}}, kStream, false, kernel_5ms);
   nccl.run(comm, {{.func = "AllReduce", .count = 10, .datatype = "ncclBfloat16"}}, kStream, false, kernel_5ms);
   nccl.run(comm, {{.func = "AllGather", .count = 7}}, kStream, false, kernel_5ms);
@@ -421,6 +421,16 @@ TEST_F(NcclPlugin, TimesOneStepInSixteenAndThoseAskedFor) {
   std::vector<uint64_t> timed;
   for (const auto& r : records(Kind::kNcclTime)) timed.push_back(r.b & 0xff'ffff'ffffull);
   EXPECT_EQ(timed, expected);
+}
+
+TEST_F(NcclPlugin, AskedForEveryStepItMakesAllEventsAtOnce) {
+  ::setenv("STEPSCOPE_NCCL", "events", 1);
+  ASSERT_TRUE(gpu_arm());
+  fake_cuda_context(reinterpret_cast<void*>(0xc0));
+  FakeNccl nccl = fake(5);
+  nccl.comm_init(kHash, 0, 2);
+  EXPECT_TRUE(gpu_running());
+  EXPECT_EQ(fake_cuda_counts().created, kGpuSlots);
 }
 
 TEST_F(NcclPlugin, SwitchedOffItAsksForNothing) {
