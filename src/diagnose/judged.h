@@ -80,6 +80,12 @@ struct Judged {
       // Of a constant figure more than half of what is looked at must be high, so that chance is no onset.
       const double least = gap == 1 ? 1.5 : 1.0;
       if (!(sum > least * threshold * static_cast<double>(seen))) continue;
+      // It must go on: the first steps of a run may be high for reasons of their own, two of them together as well.
+      const auto goes_on = [&](size_t from, size_t to) {
+        return from >= to || std::any_of(list.begin() + static_cast<long>(from), list.begin() + static_cast<long>(to),
+                                         [&](const StepRow* row) { return figure(*row) > threshold; });
+      };
+      if (!goes_on(std::min(i + kLook / 2, list.size()), std::min(i + 3 * kLook / 2, list.size()))) continue;
       // The first burst may come anywhere in the first round.
       return i <= 2 * gap + late ? first_step() : list[i]->step;
     }
