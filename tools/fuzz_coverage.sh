@@ -31,6 +31,7 @@ decoder() {
 decoder ring "ring_reader_fuzz" src/blackbox/ring_reader.cc src/blackbox/text.cc
 decoder run_file "run_file_fuzz column_codec_fuzz" src/store/column_codec.cc src/store/segment.cc src/store/segment_store.cc src/store/run_reader.cc \
   src/store/sample_log.cc src/store/json_lists.cc src/store/run_facts.cc
+decoder frames "control_channel_fuzz" src/agent/control_channel.cc src/agent/agent_config.cc
 decoder settings "settings_fuzz" src/cli/settings.cc src/cli/settings_file.cc
 decoder summary "summary_read_fuzz" src/report/summary_read.cc
 [ "$failed" = 0 ] || { echo "fuzz_coverage: below 90 %"; exit 1; }

@@ -15,6 +15,7 @@ SHARES = {
     "scheduler's SIGTERM": ["kill.py", "--only", "sigterm"],
     "ledger, zero-code": ["ledger.py", "--mode", "zero", "--places", "backward,unattributed"],
     "ledger, trace_step": ["ledger.py", "--mode", "trace", "--places", "straggler_wait,checkpoint"],
+    "waiting against transfer": ["stalls.py", "--modes", "eager", "--ranks", "2"],
     "a random straggler": ["draws.py", "--seeds", "3"],
     "a healthy job": ["draws.py", "--controls", "1"],
 }
