@@ -7,10 +7,11 @@
 #include <optional>
 #include <utility>
 
-#include "align/config_fact.h"
 #include "align/device_ops.h"
 #include "align/forward_modes.h"
 #include "align/gpu_lane.h"
+#include "align/loader_roles.h"
+#include "align/name_book.h"
 #include "align/span_stack.h"
 #include "align/step_accumulator.h"
 #include "align/step_rule.h"
@@ -22,16 +23,7 @@ namespace {
 
 constexpr int64_t kTagFloorNs = 1'000'000;        // a millisecond of compile, save or validation tags a step
 constexpr size_t kMaxOoms = 16;
-constexpr size_t kMaxLoaders = 64;
 constexpr size_t kMaxUndecided = 4 * StepRule::kFallbackBackwards;
-
-enum class LoaderRole : uint8_t { kUnknown, kTraining, kEvaluation };
-
-struct Loader {
-  LoaderRole role = LoaderRole::kUnknown;
-  double batch = 0;       // samples of a batch as the loader was set up, 0 = not known
-  bool starting = false;  // its iterator was just made: the first fetch waits for worker start
-};
 
 bool is_training_thread_kind(Kind kind, uint64_t a) {
   return kind == Kind::kOptimizer || kind == Kind::kStep || kind == Kind::kScalerStep || (kind == Kind::kBackward && a == 1);
@@ -43,8 +35,7 @@ struct StepBuilder::Impl {
   uint32_t main_thread = 0;
   bool main_thread_certain = false;
   RankLife life;
-  std::map<uint64_t, Group> groups;
-  std::map<std::pair<uint16_t, uint64_t>, std::string> names;
+  NameBook names;
 
   SpanStack stack;
   StepRule rule;
@@ -67,11 +58,7 @@ struct StepBuilder::Impl {
   bool loss_gap = false, evaluating = false;
   std::optional<Stall> open_stall;
   uint64_t backward_tails = 0;
-  std::map<uint64_t, Loader> loaders;
-  uint64_t last_fetch_loader = 0;
-  bool fetched_since_work = false;   // a fetch came after the newest backward or optimizer
-  int64_t pending_fetch_ns = 0, pending_epoch_ns = 0;  // charged while the loader's role was unknown
-  double pending_samples = 0, pending_tokens = 0;      // likewise
+  LoaderRoles loaders;
   double last_batch = 0;             // samples counted for the newest fetch, until its shape is told
   bool samples_logged = false, tokens_logged = false;  // by the program: then nothing is counted
   bool scaler_stepped = false;
@@ -86,7 +73,7 @@ struct StepBuilder::Impl {
   bool tail_stalls() {
     const OpenSpan* backward = stack.innermost(Kind::kBackward);
     if (!backward) return false;
-    return backward->collectives > 0 || (life.world_size > 1 && groups.empty());
+    return backward->collectives > 0 || (life.world_size > 1 && names.groups().empty());
   }
 
   Category gap() const {
@@ -297,32 +284,18 @@ struct StepBuilder::Impl {
     return e.thread == main_thread;
   }
 
-  void is_training(uint64_t loader) {
-    loaders[loader].role = LoaderRole::kTraining;
-    auto& known = life.training_loaders;
-    if (known.size() < kMaxLoaders && std::find(known.begin(), known.end(), loader) == known.end()) known.push_back(loader);
-  }
-
   void training_work() {
     evaluating = false;
-    // A batch that leads to gradients is training, whatever ran on it before (a teacher's forward looks like evaluation).
-    if (last_fetch_loader && fetched_since_work) is_training(last_fetch_loader);
-    pending_fetch_ns = pending_epoch_ns = 0;
-    pending_samples = pending_tokens = 0;
+    loaders.training_work(life.training_loaders);
   }
 
   void evaluation_work() {
     evaluating = true;
-    Loader& loader = loaders[last_fetch_loader];
-    if (last_fetch_loader && loader.role == LoaderRole::kUnknown && fetched_since_work) {
-      loader.role = LoaderRole::kEvaluation;
-      open.move_own(Category::kInputWait, Category::kValidation, pending_fetch_ns);
-      open.move_own(Category::kEpochStart, Category::kValidation, pending_epoch_ns);
-      open.facts().counted_samples -= pending_samples;
-      open.facts().counted_tokens -= pending_tokens;
-    }
-    pending_fetch_ns = pending_epoch_ns = 0;
-    pending_samples = pending_tokens = 0;
+    const LoaderRoles::Wrongly wrongly = loaders.evaluation_work();
+    open.move_own(Category::kInputWait, Category::kValidation, wrongly.fetch_ns);
+    open.move_own(Category::kEpochStart, Category::kValidation, wrongly.epoch_ns);
+    open.facts().counted_samples -= wrongly.samples;
+    open.facts().counted_tokens -= wrongly.tokens;
   }
 
   void push_span(const Event& e, Kind kind, Category category, bool covers = false, bool interrupts = false) {
@@ -347,8 +320,8 @@ struct StepBuilder::Impl {
         }
         return push_span(e, kind, Category::kUnattributed);
       case Kind::kUserPhase: {
-        const auto found = names.find({static_cast<uint16_t>(NameKind::kPhase), e.a});
-        const Category c = found == names.end() ? Category::kUserCode : category_of_phase_name(found->second);
+        const std::string* phase = names.find(NameKind::kPhase, e.a);
+        const Category c = phase ? category_of_phase_name(*phase) : Category::kUserCode;
         return push_span(e, kind, c, c == Category::kValidation || c == Category::kCheckpoint || c == Category::kLogging);
       }
       case Kind::kOptimizer:
@@ -369,11 +342,10 @@ struct StepBuilder::Impl {
       case Kind::kForward: return begin_forward(e, t);
       case Kind::kFetch: return begin_fetch(e, t);
       case Kind::kLoaderCreate:
-        loaders[e.a].starting = e.b > 0;
-        loaders[e.a].batch = static_cast<double>(e.c);
+        loaders.created(e.a, e.b > 0, static_cast<double>(e.c));
         [[fallthrough]];
       case Kind::kLoaderEnd:  // an epoch's end belongs to the change of epochs
-        return push_span(e, kind, loaders[e.a].role == LoaderRole::kEvaluation ? Category::kValidation : Category::kEpochStart);
+        return push_span(e, kind, loaders.epoch_category(e.a));
       case Kind::kWait:
         flush_stall();
         return push_span(e, kind, Category::kUnattributed);
@@ -397,8 +369,7 @@ struct StepBuilder::Impl {
   void begin_forward(const Event& e, int64_t t) {
     if (stack.inside(Kind::kBackward)) return;  // activation checkpointing computes it again: part of backward
     const bool grad = e.flags & kForwardGrad;
-    const bool trainer = last_fetch_loader ? fetched_since_work && loaders[last_fetch_loader].role == LoaderRole::kTraining
-                                           : (e.flags & kForwardTraining) != 0;
+    const bool trainer = loaders.newest() ? loaders.newest_feeds_training() : (e.flags & kForwardTraining) != 0;
     if (grad) start(t);
     const bool evaluates = grad && !stack.inside(Kind::kForward) && modes.evaluates(e.a, e.flags & kForwardTraining);
     if (grad && !evaluates) {
@@ -416,13 +387,9 @@ struct StepBuilder::Impl {
   void begin_fetch(const Event& e, int64_t t) {
     start(t);
     loss_gap = false;
-    Loader& loader = loaders[e.a];
-    if (loader.role == LoaderRole::kTraining) evaluating = false;
-    if (loader.role == LoaderRole::kEvaluation) evaluating = true;
-    const Category category = loader.role == LoaderRole::kEvaluation ? Category::kValidation
-                              : loader.starting                      ? Category::kEpochStart
-                                                                     : Category::kInputWait;
-    push_span(e, Kind::kFetch, category);
+    if (loaders.trains(e.a)) evaluating = false;
+    if (loaders.evaluates(e.a)) evaluating = true;
+    push_span(e, Kind::kFetch, loaders.fetch_category(e.a));
   }
 
   void end(const Event& e, Kind kind, int64_t t) {
@@ -444,14 +411,14 @@ struct StepBuilder::Impl {
       case Kind::kScalerStep:
         start(t);
         if (kind == Kind::kScalerStep && !scaler_stepped) open.facts().tags |= kTagSkipped;
-        fetched_since_work = false;
+        loaders.work_ended();
         // The inner optimizer of a GradScaler step ends nothing of its own.
         return apply(rule.optimizer_end(e.a), t);
       case Kind::kBackward:
         if (!was_open) return;
         if (span.collectives) gpu.backward_meets(t, span.last_group, group_hooks ? span.last_sequence : backward_tails);
         ++backward_tails;
-        fetched_since_work = false;
+        loaders.work_ended();
         return apply(rule.backward_end(e.a == 1 && !stack.inside(Kind::kCompile)), t);
       case Kind::kForward:
         if (was_open && span.category == Category::kForward) loss_gap = true;
@@ -471,8 +438,8 @@ struct StepBuilder::Impl {
 
   void note_sync(uint64_t site, int64_t ns) {
     open.facts().sync_ns += ns;
-    const auto found = names.find({static_cast<uint16_t>(NameKind::kCallSite), site});
-    const std::string text = found == names.end() ? "" : found->second;
+    const std::string* named = names.find(NameKind::kCallSite, site);
+    const std::string text = named ? *named : "";
     auto& sites = life.sync_sites;
     auto at = std::find_if(sites.begin(), sites.end(), [&](const SyncSite& s) { return s.site == text; });
     if (at == sites.end()) {
@@ -486,33 +453,19 @@ struct StepBuilder::Impl {
 
   void end_fetch(const Event& e, int64_t t, const OpenSpan& span, bool was_open) {
     if (!was_open) return;
-    Loader& loader = loaders[e.a];
+    if (e.flags & kFetchStop) return;  // exhausted: no batch came, so what follows decides nothing about its role
     const int64_t ns = t - span.begin_ns;
-    if (e.flags & kFetchStop) {
-      // The loader is exhausted: no batch came, so what follows decides nothing about its role.
-      return;
-    }
-    loader.starting = false;
     modes.batch();
-    last_fetch_loader = e.a;
-    fetched_since_work = true;
-    if (loader.role == LoaderRole::kUnknown) {
-      (span.category == Category::kEpochStart ? pending_epoch_ns : pending_fetch_ns) += ns;
-    }
-    last_batch = loader.batch;
+    last_batch = loaders.fetched(e.a, ns, span.category);
     if (last_batch > 0) count_batch(last_batch, 0);
     open.facts().fetch.add({1, static_cast<uint32_t>(e.b), static_cast<uint32_t>(e.c), static_cast<uint32_t>(e.d), ns});
   }
 
   // Batches of a loader that turns out to be for evaluation are taken back (evaluation_work).
   void count_batch(double samples, double tokens) {
-    const LoaderRole role = last_fetch_loader ? loaders[last_fetch_loader].role
-                            : evaluating      ? LoaderRole::kEvaluation
-                                              : LoaderRole::kTraining;
-    if (role == LoaderRole::kEvaluation) return;
+    if (!loaders.counts(samples, tokens, evaluating)) return;
     open.facts().counted_samples += samples;
     open.facts().counted_tokens += tokens;
-    if (role == LoaderRole::kUnknown) pending_samples += samples, pending_tokens += tokens;
   }
 
   void mark(const Event& e, Kind kind, int64_t t, bool main) {
@@ -560,14 +513,14 @@ struct StepBuilder::Impl {
         return;
       }
       case Kind::kValue: {
-        const auto found = names.find({static_cast<uint16_t>(NameKind::kValue), e.a});
-        if (found == names.end()) return;
+        const std::string* name = names.find(NameKind::kValue, e.a);
+        if (!name) return;
         const double value = std::bit_cast<double>(e.b);
         RankStep& facts = open.facts();
-        if (found->second == "loss") facts.loss = value, facts.has_loss = true;
-        if (found->second == "tokens") facts.tokens += value, tokens_logged = true;
-        if (found->second == "samples") facts.samples += value, samples_logged = true;
-        if (found->second == "flops") facts.flops += value;
+        if (*name == "loss") facts.loss = value, facts.has_loss = true;
+        if (*name == "tokens") facts.tokens += value, tokens_logged = true;
+        if (*name == "samples") facts.samples += value, samples_logged = true;
+        if (*name == "flops") facts.flops += value;
         return;
       }
       case Kind::kShape:
@@ -576,8 +529,8 @@ struct StepBuilder::Impl {
         last_batch = 0;
         return;
       case Kind::kException: {
-        const auto found = names.find({static_cast<uint16_t>(NameKind::kException), e.a});
-        life.exception = found == names.end() ? "exception" : found->second;
+        const std::string* exception = names.find(NameKind::kException, e.a);
+        life.exception = exception ? *exception : "exception";
         life.exception_ns = t;
         return;
       }
@@ -650,15 +603,6 @@ struct StepBuilder::Impl {
     if (edge == Edge::kEnd) end(e, kind, t);
   }
 
-  // Facts share one id: their keys tell them apart.
-  void note_fact(const std::string& text) {
-    const auto kind = static_cast<uint16_t>(NameKind::kFact);
-    names[{kind, std::hash<std::string_view>{}(std::string_view(text).substr(0, text.find('=')))}] = text;
-    if (text.starts_with("device=")) life.device = text.substr(7);
-    constexpr std::string_view kCapacity = "device_memory_bytes=";
-    if (text.starts_with(kCapacity)) life.device_memory_bytes = std::strtoull(text.c_str() + kCapacity.size(), nullptr, 10);
-  }
-
   void finish(int64_t end_ns) {
     if (finished) return;
     const int64_t t = std::max(end_ns, last_ns);
@@ -690,25 +634,7 @@ void StepBuilder::push(const Event& event) {
   impl_->push(event);
 }
 
-void StepBuilder::push_name(uint16_t kind, uint64_t id, const std::string& text) {
-  if (kind == static_cast<uint16_t>(NameKind::kFact)) return impl_->note_fact(text);
-  impl_->names[{kind, id}] = text;
-  if (kind == static_cast<uint16_t>(NameKind::kUnavailable)) impl_->life.unavailable.push_back(text);
-  if (kind == static_cast<uint16_t>(NameKind::kAdvice)) keep_config_fact(impl_->life.configuration, parse_config_fact(id, text));
-  if (kind != static_cast<uint16_t>(NameKind::kGroup)) return;
-  Group group;
-  const size_t bar = text.rfind('|');
-  group.description = bar == std::string::npos ? "" : text.substr(0, bar);
-  const char* p = text.c_str() + (bar == std::string::npos ? 0 : bar + 1);
-  while (*p) {
-    char* next = nullptr;
-    const long rank = std::strtol(p, &next, 10);
-    if (next == p) break;
-    group.ranks.push_back(static_cast<int>(rank));
-    p = *next ? next + 1 : next;
-  }
-  impl_->groups[id] = std::move(group);
-}
+void StepBuilder::push_name(uint16_t kind, uint64_t id, const std::string& text) { impl_->names.add(kind, id, text, impl_->life); }
 
 void StepBuilder::note_lost(uint64_t count) {
   impl_->lost_since += static_cast<uint32_t>(std::min<uint64_t>(count, UINT32_MAX / 2));
@@ -724,7 +650,7 @@ std::vector<RankStep> StepBuilder::take_completed() { return std::exchange(impl_
 void StepBuilder::finish(int64_t end_ns) { impl_->finish(end_ns); }
 RankLife& StepBuilder::life() { return impl_->life; }
 const RankLife& StepBuilder::life() const { return impl_->life; }
-const std::map<uint64_t, StepBuilder::Group>& StepBuilder::groups() const { return impl_->groups; }
-const std::map<std::pair<uint16_t, uint64_t>, std::string>& StepBuilder::names() const { return impl_->names; }
+const std::map<uint64_t, ProcessGroup>& StepBuilder::groups() const { return impl_->names.groups(); }
+const NameBook::Names& StepBuilder::names() const { return impl_->names.all(); }
 
 }  // namespace stepscope

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "align/name_book.h"
 #include "align/rank_step.h"
 
 namespace stepscope {
@@ -45,10 +46,8 @@ class StepBuilder {
   RankLife& life();
   const RankLife& life() const;
 
-  struct Group { std::string description; std::vector<int> ranks; };
-  const std::map<uint64_t, Group>& groups() const;
-  // Names by kind and id, as pushed.
-  const std::map<std::pair<uint16_t, uint64_t>, std::string>& names() const;
+  const std::map<uint64_t, ProcessGroup>& groups() const;
+  const NameBook::Names& names() const;  // by kind and id, as pushed
 
  private:
   struct Impl;

@@ -1,0 +1,65 @@
+// What a rank's loaders are for: a loader whose batch is followed by gradients feeds training, one whose batch is followed by
+// an evaluation feeds validation. Until that is known of a loader, what its batches took and held is charged to training and
+// kept here, so that it can be taken back.
+//
+// A plain single-threaded object; no failure.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "align/category.h"
+#include "align/rank_step.h"
+
+namespace stepscope {
+
+class LoaderRoles {
+ public:
+  static constexpr size_t kMaxTrainingLoaders = 64;
+
+  // What was charged to training since the newest work of a loader that turns out to be for evaluation.
+  struct Wrongly {
+    int64_t fetch_ns = 0, epoch_ns = 0;
+    double samples = 0, tokens = 0;
+  };
+
+  // An iterator of the loader is made; `batch`: samples of a batch as it was set up, 0 = not known.
+  void created(uint64_t loader, bool with_workers, double batch);
+  // Where the time of the loader's next fetch, and of the ends of its epochs, belongs.
+  Category fetch_category(uint64_t loader) const;
+  Category epoch_category(uint64_t loader) const;
+  bool trains(uint64_t loader) const { return role(loader) == Role::kTraining; }
+  bool evaluates(uint64_t loader) const { return role(loader) == Role::kEvaluation; }
+
+  // A batch came, after `ns` charged to `charged_to`. Returns the samples that it has by the loader's set-up.
+  double fetched(uint64_t loader, int64_t ns, Category charged_to);
+  // Samples and tokens found in the newest batch; false where they are not for training. `evaluating`: for programs without
+  // a loader.
+  bool counts(double samples, double tokens, bool evaluating);
+
+  // Work with gradients, without: what it says about the newest batch. A loader that trains is added to `training`.
+  void training_work(std::vector<uint64_t>& training);
+  Wrongly evaluation_work();
+  // A backward or an optimizer step is over: what follows says nothing about a batch that came before it.
+  void work_ended() { fetched_since_work_ = false; }
+
+  uint64_t newest() const { return newest_; }  // loader of the newest batch, 0 = none yet
+  bool newest_feeds_training() const { return fetched_since_work_ && trains(newest_); }
+
+ private:
+  enum class Role : uint8_t { kUnknown, kTraining, kEvaluation };
+  struct Loader {
+    Role role = Role::kUnknown;
+    double batch = 0;
+    bool starting = false;  // its iterator was just made: the first fetch waits for the start of workers
+  };
+  Role role(uint64_t loader) const;
+
+  std::map<uint64_t, Loader> loaders_;
+  uint64_t newest_ = 0;
+  bool fetched_since_work_ = false;
+  Wrongly pending_;  // while the role of the newest loader is unknown
+};
+
+}  // namespace stepscope
