@@ -20,6 +20,7 @@
 #include "agent/run_store.h"
 #include "agent/shm_folder.h"
 #include "agent/step_marks.h"
+#include "agent/stop_watch.h"
 #include "agent/summary_requests.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -96,6 +97,7 @@ class Agent {
   Pipeline pipeline_;
   RunStore store_;
   HostWatch host_;
+  StopWatch stops_;
   std::map<Pipeline::TailId, PidWatch> watches_;
   PidWatch child_;
   RunEnd end_;
@@ -319,6 +321,7 @@ int Agent::run() {
     forget_non_ranks();
     put_away_closed_rings();
     host_.sample(pipeline_, now_ns);
+    stops_.look(pipeline_, store_, now_ns);
     host_.tell_rooms(pipeline_.engine(), now_ns);
     store_.tick(now_ns);
     answer_requests(now_ns);

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <limits>
 
 #include "align/step_table.h"
 #include "analyze/attribution.h"
 #include "analyze/run_sums.h"
+#include "analyze/stopped.h"
 #include "diagnose/finding_book.h"
 #include "diagnose/judged.h"
 #include "diagnose/rules_advice.h"
@@ -23,6 +25,7 @@ constexpr size_t kHistoryRows = 384;  // of the whole run: enough for the shape 
 constexpr uint32_t kMemoryStride = 4;
 // Of recorded time between two evaluations, at least: one costs some 0.2 ms per rank, and short steps would ask for many.
 constexpr int64_t kPauseNs = 100'000'000, kPausePerRankNs = 20'000'000;
+constexpr size_t kMaxStoppedMoments = 64;
 constexpr size_t kLiveRows = 96;  // the newest steps that live rules about shares and pauses look at
 
 }  // namespace
@@ -33,6 +36,7 @@ struct Engine::Impl {
   RunSums sums;
   std::map<int, RankLife> lives;
   std::map<int, DeviceRoom> rooms;
+  std::map<int, std::deque<int64_t>> stopped;  // by rank: when it was seen so, the newest
   Groups groups;
   FindingBook book;
   std::vector<Finding> findings, external;
@@ -60,8 +64,17 @@ struct Engine::Impl {
     if (options.world_size > 0) table.expect_ranks(options.world_size);
   }
 
+  static bool stood_still(const StepRow& row, int rank, const std::deque<int64_t>& moments) {
+    if (static_cast<size_t>(rank) >= row.cells.size() || !row.cells[rank].present) return false;
+    const Cell& cell = row.cells[rank];
+    const int64_t begin_ns = cell.end_ns - static_cast<int64_t>(1e6 * cell.wall_ms);
+    return std::any_of(moments.begin(), moments.end(), [&](int64_t at) { return at > begin_ns && at <= cell.end_ns; });
+  }
+
   void on_close(StepRow& row) {
     attribute(row);
+    for (const auto& [rank, moments] : stopped)
+      if (stood_still(row, rank, moments)) charge_stopped(row, rank);
     sums.add(row);
     if (row_sink) row_sink(row);
   }
@@ -163,6 +176,12 @@ void Engine::set_life(int rank, const RankLife& life) {
 }
 
 void Engine::set_device_room(int rank, DeviceRoom room) { impl_->rooms[rank] = std::move(room); }
+
+void Engine::note_stopped(int rank, int64_t at_ns) {
+  auto& moments = impl_->stopped[rank];
+  moments.push_back(at_ns);
+  if (moments.size() > kMaxStoppedMoments) moments.pop_front();
+}
 
 void Engine::set_group(uint64_t id, const std::string& description, const std::vector<int>& ranks) {
   impl_->groups[id] = {description, ranks};

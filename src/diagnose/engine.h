@@ -35,6 +35,8 @@ class Engine {
   void set_life(int rank, const RankLife& life);
   // What is known from outside about the memory of the rank's device; replaces what was known.
   void set_device_room(int rank, DeviceRoom room);
+  // The rank's process was seen stopped by a signal at this moment (CLOCK_MONOTONIC), before the step is fed that it was in.
+  void note_stopped(int rank, int64_t at_ns);
   // Group membership by group id: description and global ranks.
   void set_group(uint64_t id, const std::string& description, const std::vector<int>& ranks);
   // A new attempt of the run's ranks begins (elastic restart): steps are counted on, lives start anew.
