@@ -104,7 +104,7 @@ fuzz: ## every decoder, FUZZ_SECONDS each (60)
 	@mkdir -p build && cmake --preset fuzz >build/cmake-fuzz.log 2>&1 || { cat build/cmake-fuzz.log; exit 1; }
 	cmake --build --preset fuzz -j $(JOBS)
 	@for f in build/fuzz/*_fuzz; do n=$$(basename $$f); mkdir -p build/fuzz-corpus/$$n; echo "== $$n"; \
-	  $$f -max_total_time=$(FUZZ_SECONDS) -timeout=10 -artifact_prefix=build/fuzz-corpus/ build/fuzz-corpus/$$n || exit 1; done
+	  $$f -max_total_time=$(FUZZ_SECONDS) -max_len=16384 -timeout=20 -artifact_prefix=build/fuzz-corpus/ build/fuzz-corpus/$$n || exit 1; done
 
 clean: ## remove what was built
 	rm -rf build logs dist

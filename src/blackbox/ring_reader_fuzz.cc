@@ -1,7 +1,9 @@
 // The reader on a file of arbitrary bytes, live: read, damaged while open, read again, rewound.
 //
 // Input: 16 bytes of script, then the file. The script says what is done to the file between the passes; its last byte
-// asks for a repair of the fields that open() checks, so that most inputs get past it, and of some slots' check words.
+// asks for a repair of the fields that open() checks, so that most inputs get past it, and of some slots' check words. Unless
+// the script says otherwise the bytes are what follows the header, which is all zeros but for eight of them, and the file is
+// filled up to a few slots: short inputs are whole rings.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -20,6 +22,7 @@ using namespace stepscope::blackbox;
 
 constexpr size_t kScript = 16;
 constexpr size_t kMaxFile = 64 * 1024;
+constexpr size_t kLeastBody = 2048;
 
 template <class T>
 void put(std::vector<uint8_t>& file, size_t at, const T& value) {
@@ -59,6 +62,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < kScript || size > kMaxFile) return 0;
   const uint8_t* script = data;
   std::vector<uint8_t> file(data + kScript, data + size);
+  if (!(script[14] & 1)) {
+    uint8_t eight[8] = {};
+    std::memcpy(eight, file.data(), std::min(file.size(), sizeof eight));
+    file.insert(file.begin(), kHeaderBytes, 0);
+    if (script[14] & 2) std::memcpy(file.data() + script[13] * sizeof(Header) / 264, eight, sizeof eight);
+    file.resize(std::max(file.size(), kHeaderBytes + kLeastBody));
+  }
   repair(file, script[15]);
 
   const int fd = ::memfd_create("ring", MFD_CLOEXEC);
