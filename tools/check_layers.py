@@ -52,7 +52,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     r"(ncurses|curses|panel)": ("tui",),
     r"Python\.h": ("recorder",),
 }
-# fmt is everywhere but where nothing beside libc and libstdc++ may be linked.
+# fmt (by base/text_format.h) is everywhere but where nothing beside libc and libstdc++ may be linked.
 NO_FMT = ("blackbox", "recorder")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?P<open>[<"])(?P<name>[^>"]+)[>"]')

@@ -2,10 +2,8 @@
 
 #include <cmath>
 
-#define FMT_HEADER_ONLY
-#include <fmt/core.h>
-
 #include "analyze/robust.h"
+#include "base/text_format.h"
 
 namespace stepscope {
 
@@ -106,20 +104,20 @@ int64_t Judged::first_step() const { return with_warmup.empty() ? -1 : with_warm
 int64_t Judged::last_step() const { return with_warmup.empty() ? -1 : with_warmup.rows.back()->step; }
 
 std::string text_ms(double ms) {
-  if (ms >= 10'000) return fmt::format("{:.0f} s", ms / 1000);
-  if (ms >= 1'000) return fmt::format("{:.1f} s", ms / 1000);
-  if (ms >= 10) return fmt::format("{:.0f} ms", ms);
-  return fmt::format("{:.1f} ms", ms);
+  if (ms >= 10'000) return formatted("{:.0f} s", ms / 1000);
+  if (ms >= 1'000) return formatted("{:.1f} s", ms / 1000);
+  if (ms >= 10) return formatted("{:.0f} ms", ms);
+  return formatted("{:.1f} ms", ms);
 }
 
-std::string text_share(double share) { return fmt::format("{:.0f} %", share * 100); }
+std::string text_share(double share) { return formatted("{:.0f} %", share * 100); }
 
 std::string text_ranks(const std::vector<int>& ranks) {
   if (ranks.empty()) return "no rank";
   std::string out = ranks.size() == 1 ? "rank " : "ranks ";
   constexpr size_t kShown = 8;
   for (size_t i = 0; i < ranks.size() && i < kShown; ++i) out += (i ? ", " : "") + std::to_string(ranks[i]);
-  if (ranks.size() > kShown) out += fmt::format(" and {} more", ranks.size() - kShown);
+  if (ranks.size() > kShown) out += formatted(" and {} more", ranks.size() - kShown);
   return out;
 }
 

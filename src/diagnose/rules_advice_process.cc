@@ -2,9 +2,7 @@
 #include <algorithm>
 #include <map>
 
-#define FMT_HEADER_ONLY
-#include <fmt/core.h>
-
+#include "base/text_format.h"
 #include "diagnose/rules_advice.h"
 
 namespace stepscope {
@@ -29,8 +27,8 @@ void threads(const Judged& j, std::vector<Advice>& out) {
   for (const auto& [name, host] : hosts) {
     if (host.ranks < 2 || host.cores <= 0 || host.threads <= host.cores) continue;
     out.push_back({"threads",
-                   fmt::format("{} ranks with {:.0f} threads in all share {:.0f} cores", host.ranks, host.threads, host.cores),
-                   fmt::format("OMP_NUM_THREADS={:.0f}, or torch.set_num_threads", std::max(1.0, host.cores / host.ranks)),
+                   formatted("{} ranks with {:.0f} threads in all share {:.0f} cores", host.ranks, host.threads, host.cores),
+                   formatted("OMP_NUM_THREADS={:.0f}, or torch.set_num_threads", std::max(1.0, host.cores / host.ranks)),
                    {{"threads", {}, host.threads, {}, ""}, {"cores", {}, host.cores, {}, ""}, {"host", {}, {}, {}, name}}});
     return;
   }

@@ -2,11 +2,9 @@
 // BETWEEN_STEPS_HEAVY where only their sum is large. Each costs the job what its longest rank spends in it per step.
 #include <algorithm>
 
-#define FMT_HEADER_ONLY
-#include <fmt/core.h>
-
 #include "analyze/robust.h"
 #include "analyze/whatif.h"
+#include "base/text_format.h"
 #include "diagnose/judged.h"
 
 namespace stepscope {
@@ -77,8 +75,8 @@ Finding finding_of(const Judged& j, const KindOf& k, const Between& b, double sh
   f.confidence = 0.95;
   f.first_step = b.first;
   f.last_step = b.last;
-  f.title = fmt::format("{} of the time goes into {}: {} in {} steps{}", text_share(share), k.words, text_ms(b.event_ms), b.events,
-                        f.job_scope || j.ranks < 2 ? "" : ", on " + text_ranks(b.ranks) + " while the others wait");
+  f.title = formatted("{} of the time goes into {}: {} in {} steps{}", text_share(share), k.words, text_ms(b.event_ms), b.events,
+                      f.job_scope || j.ranks < 2 ? "" : ", on " + text_ranks(b.ranks) + " while the others wait");
   f.action = k.action;
   f.evidence.push_back({f.phase + "_ms", {}, b.event_ms, {}, ""});
   f.evidence.push_back({"affected_steps", {}, static_cast<double>(b.events), {}, ""});
@@ -122,7 +120,7 @@ void judge_between(const Judged& j, std::vector<Finding>& out) {
   f.confidence = 0.9;
   f.first_step = together.first;
   f.last_step = together.last;
-  f.title = fmt::format("{} of the time lies between the steps: checkpoints, validation and epoch starts together", text_share(sum));
+  f.title = formatted("{} of the time lies between the steps: checkpoints, validation and epoch starts together", text_share(sum));
   f.action = "see the ledger for the parts; do each less often or off the training thread";
   out.push_back(std::move(f));
 }

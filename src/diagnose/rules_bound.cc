@@ -2,10 +2,8 @@
 // said.
 #include <algorithm>
 
-#define FMT_HEADER_ONLY
-#include <fmt/core.h>
-
 #include "analyze/whatif.h"
+#include "base/text_format.h"
 #include "diagnose/judged.h"
 
 namespace stepscope {
@@ -28,15 +26,15 @@ void judge_bound(const Judged& j, std::vector<Finding>& out) {
   if (j.share_severity(h2d) != Severity::kInfo) {
     Finding f = j.of_job("H2D_BOUND", Category::kH2d, h2d, j.share_severity(h2d));
     f.saves_share = saved_without(j, Category::kH2d);
-    f.title = fmt::format("Copies to the device take {} of the time", text_share(h2d));
+    f.title = formatted("Copies to the device take {} of the time", text_share(h2d));
     f.action = "pin memory and copy with non_blocking=True, so that copies overlap with compute";
     out.push_back(std::move(f));
   }
   const double residual = j.share_of_job(Category::kUnattributed);
   if (j.share_severity(residual) != Severity::kInfo) {
     Finding f = j.of_job("WAIT_HEAVY", Category::kUnattributed, residual, j.share_severity(residual));
-    f.title = fmt::format("{} of the time belongs to no known phase, {} per step", text_share(residual),
-                          text_ms(j.per_step_ms(Category::kUnattributed)));
+    f.title = formatted("{} of the time belongs to no known phase, {} per step", text_share(residual),
+                        text_ms(j.per_step_ms(Category::kUnattributed)));
     f.action = "name the code between the phases with stepscope.trace_phase to see what it is";
     out.push_back(std::move(f));
   }
@@ -59,7 +57,7 @@ void judge_balance(const Judged& j, std::vector<Finding>& out) {
   f.first_step = j.first_step();
   f.last_step = j.last_step();
   f.evidence.push_back({"compute_share", {}, compute, {}, ""});
-  f.title = bound_by_compute ? fmt::format("Healthy: {} of the time is the model's own compute", text_share(compute))
+  f.title = bound_by_compute ? formatted("Healthy: {} of the time is the model's own compute", text_share(compute))
                              : std::string("Healthy: no phase and no rank stands out");
   f.action = bound_by_compute ? "faster kernels, a smaller model or more devices are what is left to win"
                               : "nothing to do";

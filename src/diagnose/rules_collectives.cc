@@ -2,10 +2,8 @@
 // broadcast each step). Their price is latency and waiting, not bytes.
 #include <algorithm>
 
-#define FMT_HEADER_ONLY
-#include <fmt/core.h>
-
 #include "analyze/robust.h"
+#include "base/text_format.h"
 #include "diagnose/judged.h"
 
 namespace stepscope {
@@ -44,7 +42,7 @@ void judge_collectives(const Judged& j, std::vector<Finding>& out) {
   f.confidence = 0.9;
   f.first_step = j.first_step();
   f.last_step = j.last_step();
-  f.title = fmt::format("{:.0f} small collectives per step beside the gradients' take {} of the time", per_step, text_share(share));
+  f.title = formatted("{:.0f} small collectives per step beside the gradients' take {} of the time", per_step, text_share(share));
   f.action = "reduce metrics together and every N steps; broadcast_buffers=False where no layer needs it";
   f.evidence.push_back({"small_collectives_per_step", {}, per_step, {}, ""});
   out.push_back(std::move(f));

@@ -7,10 +7,8 @@
 #include <cmath>
 #include <map>
 
-#define FMT_HEADER_ONLY
-#include <fmt/core.h>
-
 #include "analyze/robust.h"
+#include "base/text_format.h"
 #include "diagnose/judged.h"
 
 namespace stepscope {
@@ -55,8 +53,8 @@ void judge_comm(const Judged& j, std::vector<Finding>& out) {
   if (link >= j.limits->comm_bound_warn) {
     const Severity severity = link >= j.limits->comm_bound_crit ? Severity::kCrit : Severity::kWarn;
     Finding f = j.of_job("COMM_BOUND", Category::kCommTransfer, exposed, severity);
-    f.title = fmt::format("Communication that nothing hides takes {} of the time, {} per step", text_share(exposed),
-                          text_ms(j.per_step_ms(Category::kCommTransfer)));
+    f.title = formatted("Communication that nothing hides takes {} of the time, {} per step", text_share(exposed),
+                        text_ms(j.per_step_ms(Category::kCommTransfer)));
     f.action = "send less or hide more: larger batches or accumulation with no_sync, gradient compression, larger buckets, a faster link";
     out.push_back(std::move(f));
     return;
@@ -64,8 +62,8 @@ void judge_comm(const Judged& j, std::vector<Finding>& out) {
   Finding f = j.of_job("COMM_BOUND", Category::kCommTransfer, exposed, Severity::kInfo);
   f.cause = "contention";
   f.evidence.push_back({"comm_usual_share", {}, link, {}, ""});
-  f.title = fmt::format("Communication takes {} of the time; with no step slower than usual it would take {}", text_share(exposed),
-                        text_share(link));
+  f.title = formatted("Communication takes {} of the time; with no step slower than usual it would take {}", text_share(exposed),
+                      text_share(link));
   f.action = "the same data go faster in quiet steps: leave cores to the threads that carry them, fewer ranks or threads per host";
   out.push_back(std::move(f));
 }

@@ -1,7 +1,6 @@
 // NO_DATA, WARMUP, INCOMPLETE_DATA: too little evidence, said plainly instead of a verdict.
-#define FMT_HEADER_ONLY
-#include <fmt/core.h>
 
+#include "base/text_format.h"
 #include "diagnose/judged.h"
 
 namespace stepscope {
@@ -31,7 +30,7 @@ void judge_data(const Judged& j, std::vector<Finding>& out) {
   }
   const auto needed = static_cast<uint32_t>(t.warmup_steps + t.min_steps);
   if (j.steps_closed < needed) {
-    Finding f = about_data("WARMUP", fmt::format("{} steps seen, {} are needed for a verdict", j.steps_closed, needed),
+    Finding f = about_data("WARMUP", formatted("{} steps seen, {} are needed for a verdict", j.steps_closed, needed),
                            "let it run longer");
     f.coverage = j.coverage;
     out.push_back(std::move(f));
@@ -45,7 +44,7 @@ void judge_data(const Judged& j, std::vector<Finding>& out) {
   const int missing = expected - static_cast<int>(j.lives->size());
   if (j.coverage >= t.min_coverage && silent.empty() && missing <= 0) return;
   Finding f = about_data("INCOMPLETE_DATA",
-                         fmt::format("Figures rest on {} of all ranks and steps", text_share(j.coverage)),
+                         formatted("Figures rest on {} of all ranks and steps", text_share(j.coverage)),
                          "see the observer section for what was not seen and why");
   f.coverage = j.coverage;
   if (!silent.empty()) f.evidence.push_back({"ranks_without_steps", {}, static_cast<double>(silent.size()), {}, text_ranks(silent)});

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#define FMT_HEADER_ONLY
-#include <fmt/core.h>
-
+#include "base/text_format.h"
 #include "diagnose/judged.h"
 
 namespace stepscope {
@@ -27,7 +25,7 @@ void judge_host_bound(const Judged& j, std::vector<Finding>& out) {
   f.phase = "";
   f.cost_share = f.cost_seconds = 0;  // dry at its end is not dry throughout: what it costs is not known
   f.evidence = {{"host_bound_share", {}, share, {}, ""}, {"host_bound_ms_per_step", {}, j.per_step_ms(starved_ms), {}, ""}};
-  f.title = fmt::format("The GPU waits for the host: in {} of the time it runs dry behind the launches", text_share(share));
+  f.title = formatted("The GPU waits for the host: in {} of the time it runs dry behind the launches", text_share(share));
   f.action = "larger batches, torch.compile or CUDA graphs launch fewer and larger kernels; look for Python work inside the step";
   out.push_back(std::move(f));
 }
@@ -80,7 +78,7 @@ void judge_sync(const Judged& j, std::vector<Finding>& out) {
   for (size_t i = 0; i < sites.size() && i < 3; ++i)
     f.evidence.push_back({"blocked_ms", {}, static_cast<double>(sites[i].total_ns) * 1e-6, {}, sites[i].site});
   if (!sites.empty()) where = " at " + sites[0].site;
-  f.title = fmt::format("Every step waits for the device{}: the host stands {} of the time and cannot launch ahead", where, text_share(blocked));
+  f.title = formatted("Every step waits for the device{}: the host stands {} of the time and cannot launch ahead", where, text_share(blocked));
   f.action = "read losses and metrics every n steps, or keep them on the device until then (no .item(), .cpu(), print per step)";
   out.push_back(std::move(f));
 }

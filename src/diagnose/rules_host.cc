@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#define FMT_HEADER_ONLY
-#include <fmt/core.h>
-
 #include "analyze/robust.h"
+#include "base/text_format.h"
 #include "diagnose/host_view.h"
 
 namespace stepscope {

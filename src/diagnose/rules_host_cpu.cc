@@ -4,10 +4,8 @@
 #include <algorithm>
 #include <map>
 
-#define FMT_HEADER_ONLY
-#include <fmt/core.h>
-
 #include "analyze/robust.h"
+#include "base/text_format.h"
 #include "diagnose/host_view.h"
 
 namespace stepscope::host {
@@ -104,9 +102,9 @@ void high_cpu(const HostFacts& facts, const HostThresholds& limits, const std::v
   f.cost_seconds = f.cost_share * seconds_of(window);
   f.severity = by_cost(f.cost_share, limits);
   f.coverage = facts.ranks.empty() ? 0 : static_cast<double>(delays.size()) / static_cast<double>(facts.ranks.size());
-  f.title = delays.empty() ? fmt::format("The {} cores of the host are {:.0f} % busy", facts.cores, 100 * busy)
-                           : fmt::format("The {} cores of the host are {:.0f} % busy; ranks wait {:.0f} % of the time for a core",
-                                         facts.cores, 100 * busy, 100 * delay);
+  f.title = delays.empty() ? formatted("The {} cores of the host are {:.0f} % busy", facts.cores, 100 * busy)
+                           : formatted("The {} cores of the host are {:.0f} % busy; ranks wait {:.0f} % of the time for a core",
+                                       facts.cores, 100 * busy, 100 * delay);
   f.action = "Run fewer processes or threads on this host (loader workers, OMP_NUM_THREADS), or use one with more cores";
   f.evidence = {fact("cpu_share", busy), fact("cores", facts.cores)};
   if (const auto ours = cores_of_ranks(facts)) {
@@ -115,7 +113,7 @@ void high_cpu(const HostFacts& facts, const HostThresholds& limits, const std::v
     f.evidence.push_back(fact("other_processes_cpu_cores", others));
     f.cause = others >= limits.other_processes_share * facts.cores ? "other_processes" : "own_processes";
     if (f.cause == "other_processes") {
-      f.action = fmt::format("Other programs on this host use {:.1f} cores: end them or give the job a host of its own", others);
+      f.action = formatted("Other programs on this host use {:.1f} cores: end them or give the job a host of its own", others);
     }
   }
   if (!delays.empty()) f.evidence.push_back(fact("run_delay_share", delay));
@@ -140,10 +138,10 @@ void one_rank(const Delay& d, double others, const HostFacts& facts, const HostT
   f.cost_seconds = f.cost_share * seconds_of(d.part == 1 ? d.window : whole);
   f.severity = by_cost(f.cost_share, limits);
   f.first_step = first_step_above(r, r.run_delay_share, base + limits.run_delay_excess_share);
-  f.title = fmt::format("Rank {} waits {:.0f} % of the time for a core (the others {:.0f} %)", r.rank, 100 * d.share, 100 * others);
-  if (facts.ranks.size() == 1) f.title = fmt::format("Rank {} waits {:.0f} % of the time for a core", r.rank, 100 * d.share);
+  f.title = formatted("Rank {} waits {:.0f} % of the time for a core (the others {:.0f} %)", r.rank, 100 * d.share, 100 * others);
+  if (facts.ranks.size() == 1) f.title = formatted("Rank {} waits {:.0f} % of the time for a core", r.rank, 100 * d.share);
   f.action = r.affinity_cores && *r.affinity_cores <= 2
-                 ? fmt::format("It may use {} core(s) only: widen its affinity or move its neighbours to other cores", *r.affinity_cores)
+                 ? formatted("It may use {} core(s) only: widen its affinity or move its neighbours to other cores", *r.affinity_cores)
                  : "Find the neighbour that runs on its cores, and give the rank cores of its own";
   f.evidence.push_back(fact("run_delay_share", d.share, r.rank, others));
   const auto switches = values_in(r.involuntary_switches_per_s, d.window);
@@ -174,7 +172,7 @@ void all_ranks(const HostFacts& facts, const HostThresholds& limits, const std::
   f.cost_seconds = f.cost_share * seconds_of(steady_window(facts));
   f.severity = by_cost(f.cost_share, limits);
   f.coverage = static_cast<double>(delays.size()) / static_cast<double>(facts.ranks.size());
-  f.title = fmt::format("Ranks wait {:.0f} % of the time for a core while the host has free ones", 100 * delay);
+  f.title = formatted("Ranks wait {:.0f} % of the time for a core while the host has free ones", 100 * delay);
   f.action = "Check the affinity of the ranks (taskset, numactl, cpuset, OMP settings): they share too few cores";
   f.evidence.push_back(fact("run_delay_share", delay));
   const auto busy = values_in(facts.host.cpu_share, steady_window(facts));
@@ -215,8 +213,8 @@ std::vector<int> throttled(const HostFacts& facts, const HostThresholds& limits,
     f.severity = by_cost(f.cost_share, limits);
     f.cause = "cgroup_quota";
     f.pattern = "chronic";
-    const std::string limit = g.cpu_limit_cores ? fmt::format(" of {:.2g} cores", *g.cpu_limit_cores) : "";
-    f.title = fmt::format("The CPU quota{} stops {} in {:.0f} % of the scheduler periods", limit, ranks_text(f.ranks), 100 * share);
+    const std::string limit = g.cpu_limit_cores ? formatted(" of {:.2g} cores", *g.cpu_limit_cores) : "";
+    f.title = formatted("The CPU quota{} stops {} in {:.0f} % of the scheduler periods", limit, ranks_text(f.ranks), 100 * share);
     f.action = "Raise the CPU limit of the container or job, or run fewer loader workers and threads inside it";
     f.evidence.push_back(fact("throttled_period_share", share));
     if (!lost_ms.empty()) f.evidence.push_back(fact("throttled_ms_per_s", median(lost_ms)));
@@ -246,7 +244,7 @@ void starved_workers(const HostFacts& facts, const HostThresholds& limits, std::
   f.ranks = ranks;
   f.phase = "input_wait";
   f.cause = "workers_without_cores";
-  f.title = fmt::format("Child processes (loader workers) of {} wait {:.0f} % of the time for a core", ranks_text(ranks), 100 * median(shares));
+  f.title = formatted("Child processes (loader workers) of {} wait {:.0f} % of the time for a core", ranks_text(ranks), 100 * median(shares));
   f.action = "Give the loader workers cores of their own, or use fewer of them";
   for (size_t i = 0; i < ranks.size() && i < 8; ++i) f.evidence.push_back(fact("worker_run_delay_share", shares[i], ranks[i]));
   out.push_back(std::move(f));

@@ -4,10 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#define FMT_HEADER_ONLY
-#include <fmt/core.h>
-
 #include "analyze/robust.h"
+#include "base/text_format.h"
 #include "diagnose/host_view.h"
 
 namespace stepscope::host {
@@ -21,7 +19,7 @@ struct Used {
 std::vector<Used> used_devices(const HostFacts& facts) {
   std::vector<Used> out;
   for (const DeviceFacts& d : facts.devices) {
-    if (!d.ranks.empty()) out.push_back({&d, fmt::format("{} {}", d.mig ? "MIG instance of GPU" : "GPU", d.index)});
+    if (!d.ranks.empty()) out.push_back({&d, formatted("{} {}", d.mig ? "MIG instance of GPU" : "GPU", d.index)});
   }
   return out;
 }
@@ -35,7 +33,7 @@ Finding about(const char* kind, const Used& u, const HostFacts& facts) {
   return f;
 }
 
-std::string of_ranks(const Used& u) { return fmt::format("{} ({})", u.label, ranks_text(u.device->ranks)); }
+std::string of_ranks(const Used& u) { return formatted("{} ({})", u.label, ranks_text(u.device->ranks)); }
 
 // Clock of the points at which `flag` is set (or not).
 std::vector<double> clocks_where(const DeviceFacts& d, const SampledSeries& flag, bool set, const Window& w) {
@@ -82,7 +80,7 @@ void utilization(const std::vector<Used>& used, const HostFacts& facts, const Ho
     f.job_scope = true;
     f.clock = "gpu";
     f.coverage = coverage;
-    f.title = fmt::format("GPUs run kernels {:.0f} % of the time", 100 * level);
+    f.title = formatted("GPUs run kernels {:.0f} % of the time", 100 * level);
     f.action = "Look at the step-time findings for what the GPUs wait for: input, the host, communication";
     f.evidence.push_back(fact("gpu_utilization_share", level));
     for (size_t i = 0; i < measured.size() && i < 8; ++i) {
@@ -98,7 +96,7 @@ void utilization(const std::vector<Used>& used, const HostFacts& facts, const Ho
   f.clock = "gpu";
   f.coverage = coverage;
   const Used &a = *measured[static_cast<size_t>(low - means.begin())], &b = *measured[static_cast<size_t>(high - means.begin())];
-  f.title = fmt::format("{} is used {:.0f} % of the time, {} {:.0f} %", of_ranks(a), 100 * *low, of_ranks(b), 100 * *high);
+  f.title = formatted("{} is used {:.0f} % of the time, {} {:.0f} %", of_ranks(a), 100 * *low, of_ranks(b), 100 * *high);
   f.action = "A rank that waits shows high use while NCCL kernels spin: trust the step-time findings for the culprit";
   f.evidence = {fact("lowest_utilization_share", *low), fact("highest_utilization_share", *high)};
   out.push_back(std::move(f));
@@ -123,7 +121,7 @@ void throttled(const Used& u, const std::vector<Used>& all, const HostFacts& fac
   f.severity = by_cost(f.cost_share, limits);
   const uint64_t bits = d.clock_reasons_seen;
   f.cause = bits & (kClockSwThermal | kClockHwThermal) ? "thermal" : bits & kClockHwPowerBrake ? "power_brake" : "hardware_slowdown";
-  f.title = fmt::format("{} is slowed down ({}) in {:.0f} % of the samples", of_ranks(u), f.cause, 100 * share);
+  f.title = formatted("{} is slowed down ({}) in {:.0f} % of the samples", of_ranks(u), f.cause, 100 * share);
   f.action = f.cause == "thermal" ? "Check cooling and air flow of that GPU, or move the job off the node"
                                   : "Check power supply and cables of that node: the hardware holds the clocks down";
   f.evidence.push_back(fact("thermal_throttle_share", share));
@@ -138,7 +136,7 @@ void hot(const Used& u, const HostFacts& facts, const HostThresholds& limits, st
   if (d.temperature_slowdown_c) limit = std::min(limit, *d.temperature_slowdown_c - limits.gpu_hot_margin_c);
   if (d.temperature_c.max < limit) return;
   Finding f = about("GPU_HOT", u, facts);
-  f.title = fmt::format("{} reached {:.0f} degrees Celsius", of_ranks(u), d.temperature_c.max);
+  f.title = formatted("{} reached {:.0f} degrees Celsius", of_ranks(u), d.temperature_c.max);
   f.action = "Check cooling; near the slow-down temperature the clocks will fall";
   f.evidence = {fact("temperature_max_c", d.temperature_c.max), fact("temperature_mean_c", d.temperature_c.mean)};
   if (d.temperature_slowdown_c) f.evidence.push_back(fact("temperature_slowdown_c", *d.temperature_slowdown_c));
@@ -184,7 +182,7 @@ void power_limited(const std::vector<Used>& all, const HostFacts& facts, const H
     }
     f.cost_seconds = f.cost_share * seconds_of(w);
     f.severity = by_cost(f.cost_share, limits);
-    f.title = fmt::format("{} is held to {:.0f} W while the others may draw {:.0f} W", of_ranks(u), *d.power_limit_w, *usual);
+    f.title = formatted("{} is held to {:.0f} W while the others may draw {:.0f} W", of_ranks(u), *d.power_limit_w, *usual);
     f.action = "Ask for the same power limit on all devices (nvidia-smi -pl), or leave that one out";
     f.evidence.push_back(fact("power_limit_w", *d.power_limit_w, std::nullopt, *usual));
     f.evidence.push_back(fact("power_cap_share", share));
@@ -192,7 +190,7 @@ void power_limited(const std::vector<Used>& all, const HostFacts& facts, const H
   }
   if (count == 0) return;
   normal.clock = "gpu";
-  normal.title = fmt::format("{} of {} GPUs run at their power limit in {:.0f} % of the samples or more", count, all.size(), 100 * lowest);
+  normal.title = formatted("{} of {} GPUs run at their power limit in {:.0f} % of the samples or more", count, all.size(), 100 * lowest);
   normal.action = "Normal for busy GPUs: more power would be more speed, nothing is wrong";
   normal.evidence = {fact("power_cap_share", highest)};
   if (count == all.size()) {
@@ -222,22 +220,22 @@ void errors(const Used& u, const HostFacts& facts, std::vector<Finding>& out) {
     if (f.evidence.size() < 8) f.evidence.push_back(fact("xid", static_cast<double>(x.code)));
   }
   if (!d.xids.empty()) {
-    f.cause = fmt::format("xid_{}", d.xids.front().code);
-    what = fmt::format("XID {}", d.xids.front().code);
+    f.cause = formatted("xid_{}", d.xids.front().code);
+    what = formatted("XID {}", d.xids.front().code);
   }
   if (uncorrected > 0) {
     f.severity = std::max(f.severity, Severity::kWarn);
     f.evidence.push_back(fact("ecc_uncorrected", static_cast<double>(uncorrected)));
     if (f.cause.empty()) f.cause = "ecc_uncorrected";
-    what += fmt::format("{}{} uncorrected memory error(s)", what.empty() ? "" : ", ", uncorrected);
+    what += formatted("{}{} uncorrected memory error(s)", what.empty() ? "" : ", ", uncorrected);
   }
   if (pending) {
     f.evidence.push_back(fact("remapped_rows_pending", *d.remapped_rows_pending));
     if (f.cause.empty()) f.cause = "row_remapping_pending";
-    what += fmt::format("{}a row remapping waits for a reset", what.empty() ? "" : ", ");
+    what += formatted("{}a row remapping waits for a reset", what.empty() ? "" : ", ");
   }
   if (corrected > 0) f.evidence.push_back(fact("ecc_corrected", static_cast<double>(corrected)));
-  f.title = fmt::format("{} reports {}", of_ranks(u), what);
+  f.title = formatted("{} reports {}", of_ranks(u), what);
   f.action = "Look the XID up in NVIDIA's list; take the node out of service if it is a hardware error";
   out.push_back(std::move(f));
 }
@@ -255,19 +253,19 @@ void link(const Used& u, const std::vector<Used>& all, const HostFacts& facts, c
   }
   if (!width) width = d.pcie_width_max;
   if (d.pcie_width && width && *d.pcie_width < *width) {
-    what.push_back(fmt::format("PCIe x{} instead of x{}", *d.pcie_width, *width));
+    what.push_back(formatted("PCIe x{} instead of x{}", *d.pcie_width, *width));
     f.cause = "pcie_width";
     f.evidence.push_back(fact("pcie_width", *d.pcie_width, std::nullopt, *width));
   }
   const double hours = static_cast<double>(facts.last_ns - facts.first_ns) / 3.6e12;
   const auto replays = static_cast<double>(d.pcie_replays.delta());
   if (hours > 0 && replays >= 10 && replays / hours >= limits.pcie_replays_per_hour) {
-    what.push_back(fmt::format("{:.0f} PCIe replays", replays));
+    what.push_back(formatted("{:.0f} PCIe replays", replays));
     if (f.cause.empty()) f.cause = "pcie_replays";
     f.evidence.push_back(fact("pcie_replays", replays));
   }
   if (static_cast<double>(d.nvlink_errors.delta()) >= limits.nvlink_errors) {
-    what.push_back(fmt::format("{} NVLink replays and recoveries", d.nvlink_errors.delta()));
+    what.push_back(formatted("{} NVLink replays and recoveries", d.nvlink_errors.delta()));
     if (f.cause.empty()) f.cause = "nvlink_errors";
     f.evidence.push_back(fact("nvlink_errors", static_cast<double>(d.nvlink_errors.delta())));
   }
@@ -277,14 +275,14 @@ void link(const Used& u, const std::vector<Used>& all, const HostFacts& facts, c
     if (o.device->name == d.name) expected = std::max(expected, o.device->nvlinks_active.value_or(0));
   }
   if (d.nvlinks_active && *d.nvlinks_active < expected) {
-    what.push_back(fmt::format("{} of {} NVLinks up", *d.nvlinks_active, expected));
+    what.push_back(formatted("{} of {} NVLinks up", *d.nvlinks_active, expected));
     f.cause = "nvlink_down";
     f.evidence.push_back(fact("nvlinks_active", *d.nvlinks_active, std::nullopt, expected));
   }
   if (what.empty()) return;
   std::string list = what[0];
   for (size_t i = 1; i < what.size(); ++i) list += ", " + what[i];
-  f.title = fmt::format("Links of {}: {}", of_ranks(u), list);
+  f.title = formatted("Links of {}: {}", of_ranks(u), list);
   f.action = "Reseat or replace the link, or move the job: transfers of this GPU are slower than those of the others";
   out.push_back(std::move(f));
 }

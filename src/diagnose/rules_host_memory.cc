@@ -2,10 +2,8 @@
 // cache is no pressure: the kernel gives it back (MemAvailable, usage less inactive files).
 #include <algorithm>
 
-#define FMT_HEADER_ONLY
-#include <fmt/core.h>
-
 #include "analyze/robust.h"
+#include "base/text_format.h"
 #include "diagnose/host_view.h"
 
 namespace stepscope::host {
@@ -70,17 +68,17 @@ void judge_memory(const HostFacts& facts, const HostThresholds& limits, std::vec
   if (kills > 0 || (near && level->used_share >= limits.memory_at_limit_share)) f.severity = Severity::kCrit;
   if (kills > 0) {
     f.cause = "oom_kill";
-    f.title = fmt::format("The kernel killed {} process(es) in the ranks' cgroup for lack of memory", kills);
+    f.title = formatted("The kernel killed {} process(es) in the ranks' cgroup for lack of memory", kills);
   } else if (near) {
     f.cause = "near_limit";
-    f.title = fmt::format("{:.0f} % of the {} of memory of {} were in use (page cache not counted)", 100 * level->used_share,
-                          bytes_text(level->limit_bytes), level->where);
+    f.title = formatted("{:.0f} % of the {} of memory of {} were in use (page cache not counted)", 100 * level->used_share,
+                        bytes_text(level->limit_bytes), level->where);
   } else if (swaps) {
     f.cause = "swap";
-    f.title = fmt::format("The host swaps: {}/s in, {}/s out", bytes_text(swap_in), bytes_text(swap_out));
+    f.title = formatted("The host swaps: {}/s in, {}/s out", bytes_text(swap_in), bytes_text(swap_out));
   } else {
     f.cause = "reclaim";
-    f.title = fmt::format("Tasks stand still for memory {:.0f} % of the time", 100 * stalled);
+    f.title = formatted("Tasks stand still for memory {:.0f} % of the time", 100 * stalled);
   }
   f.action = "Lower the memory per rank (batch size, loader workers, prefetch, offloading), or raise the limit";
   if (level) {

@@ -2,10 +2,9 @@
 // apart: batches lie ready and the time goes into taking one over from its worker (no loader could be faster: info), or
 // the queue is empty and the loader is behind (cost). Of a loader that is behind, batches that wait out of order tell
 // one slow sample that blocks the others (head_of_line) from a supply that is too small (rate_deficit).
-#define FMT_HEADER_ONLY
-#include <fmt/core.h>
 
 #include "analyze/whatif.h"
+#include "base/text_format.h"
 #include "diagnose/judged.h"
 
 namespace stepscope {
@@ -63,15 +62,15 @@ void judge_input(const Judged& j, std::vector<Finding>& out) {
       cut[index(Category::kInputWait)] = static_cast<float>(starved_ms(j.rows.rows[i]->cells[r]));
       return cut;
     });
-    f.title = fmt::format("Training waits {} of the time for its input, {} per step", text_share(starved),
-                          text_ms(j.per_step_ms(starved_ms)));
+    f.title = formatted("Training waits {} of the time for its input, {} per step", text_share(starved),
+                        text_ms(j.per_step_ms(starved_ms)));
     tell_cause(j, f);
     out.push_back(std::move(f));
   } else if (j.share_severity(handover) != Severity::kInfo) {
     Finding f = j.of_job("INPUT_BOUND", Category::kInputWait, handover, Severity::kInfo, handover_ms);
     f.cause = "handover";
-    f.title = fmt::format("The loader is ahead, but taking a batch over from its worker costs {} per step ({})",
-                          text_ms(j.per_step_ms(handover_ms)), text_share(handover));
+    f.title = formatted("The loader is ahead, but taking a batch over from its worker costs {} per step ({})",
+                        text_ms(j.per_step_ms(handover_ms)), text_share(handover));
     f.action = "pin_memory=True takes batches over in another thread; fewer and larger tensors per batch cost less; cheap "
                "samples need no workers";
     out.push_back(std::move(f));

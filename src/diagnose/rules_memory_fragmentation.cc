@@ -2,9 +2,7 @@
 // in split blocks: what is asked for next does not fit into them.
 #include <algorithm>
 
-#define FMT_HEADER_ONLY
-#include <fmt/core.h>
-
+#include "base/text_format.h"
 #include "diagnose/memory_view.h"
 
 namespace stepscope::memory {
@@ -25,8 +23,8 @@ void judge_fragments(const Judged& j, const std::vector<RankMemory>& ranks, std:
     f.evidence.push_back(fact("allocated_bytes", m.allocated_bytes, m.rank));
   }
   if (!worst) return;
-  f.title = fmt::format("{}: {} of device memory lie in fragments that nothing fits into, {} of what torch has reserved", who(f.ranks),
-                        bytes_text(*worst->split_bytes), text_share(*worst->split_bytes / *worst->split_of_bytes));
+  f.title = formatted("{}: {} of device memory lie in fragments that nothing fits into, {} of what torch has reserved", who(f.ranks),
+                      bytes_text(*worst->split_bytes), text_share(*worst->split_bytes / *worst->split_of_bytes));
   f.action = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; round lengths up to few sizes; allocate what stays before what goes";
   out.push_back(std::move(f));
 }

@@ -1,10 +1,8 @@
 // MEMORY_IMBALANCE: one rank needs far more device memory than the others, and enough of it to limit the job's batch.
 #include <algorithm>
 
-#define FMT_HEADER_ONLY
-#include <fmt/core.h>
-
 #include "analyze/robust.h"
+#include "base/text_format.h"
 #include "diagnose/memory_view.h"
 
 namespace stepscope::memory {
@@ -21,8 +19,8 @@ void judge_imbalance(const Judged& j, const std::vector<RankMemory>& ranks, std:
   const bool near = worst->demand_share() >= j.limits->device_memory_near_share;
   Finding f = begin(j, "MEMORY_IMBALANCE", near ? Severity::kCrit : Severity::kWarn);
   f.ranks = {worst->rank};
-  f.title = fmt::format("Rank {} needs {} of device memory, the others {}: it alone limits the batch size", worst->rank,
-                        bytes_text(worst->peak_bytes), bytes_text(usual));
+  f.title = formatted("Rank {} needs {} of device memory, the others {}: it alone limits the batch size", worst->rank,
+                      bytes_text(worst->peak_bytes), bytes_text(usual));
   f.action = "look at what only this rank holds (logits, optimizer state, a metric, evaluation, tensors loaded to cuda:0); even out stages of a pipeline";
   Evidence e = fact("peak_allocated_bytes", worst->peak_bytes, worst->rank, usual);
   f.evidence = {std::move(e), fact("excess_share", worst->peak_bytes / usual - 1, worst->rank),

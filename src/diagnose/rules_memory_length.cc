@@ -2,11 +2,9 @@
 // that a growth is no leak and what the longest batch needs.
 #include <algorithm>
 
-#define FMT_HEADER_ONLY
-#include <fmt/core.h>
-
 #include "analyze/device_memory.h"
 #include "analyze/robust.h"
+#include "base/text_format.h"
 #include "diagnose/memory_view.h"
 
 namespace stepscope::memory {
@@ -37,9 +35,9 @@ void judge_lengths(const Judged& j, const std::vector<RankMemory>& ranks, std::v
   if (!worst) return;
   f.job_scope = f.ranks.size() == ranks.size();
   if (f.job_scope) f.ranks.clear();
-  f.title = fmt::format("Memory follows the size of the batch (r = {:.2f}): no leak. The largest so far ({:.0f} {}s) needed {}", correlation,
-                        largest_size, unit, bytes_text(worst->peak_bytes));
-  if (worst->capacity_bytes > 0) f.title += fmt::format(" of {}", bytes_text(worst->capacity_bytes));
+  f.title = formatted("Memory follows the size of the batch (r = {:.2f}): no leak. The largest so far ({:.0f} {}s) needed {}", correlation,
+                      largest_size, unit, bytes_text(worst->peak_bytes));
+  if (worst->capacity_bytes > 0) f.title += formatted(" of {}", bytes_text(worst->capacity_bytes));
   f.action = "try the longest batch of the data set first; limit the length, or fill batches by tokens instead of samples";
   out.push_back(std::move(f));
 }

@@ -2,9 +2,7 @@
 // somebody else wants the memory; fragments are a kind of their own.
 #include <algorithm>
 
-#define FMT_HEADER_ONLY
-#include <fmt/core.h>
-
+#include "base/text_format.h"
 #include "diagnose/memory_view.h"
 
 namespace stepscope::memory {
@@ -28,8 +26,8 @@ void judge_overhang(const Judged& j, const std::vector<RankMemory>& ranks, std::
     f.evidence.push_back(fact("reserved_share", m.share(m.reserved_bytes), m.rank));
   }
   if (!worst) return;
-  f.title = fmt::format("{}: torch has reserved {}, but never more than {} were in use", who(f.ranks), bytes_text(worst->reserved_bytes),
-                        bytes_text(worst->peak_bytes));
+  f.title = formatted("{}: torch has reserved {}, but never more than {} were in use", who(f.ranks), bytes_text(worst->reserved_bytes),
+                      bytes_text(worst->peak_bytes));
   f.action = "torch.cuda.empty_cache() once after the phase that needed it, or expandable_segments; sizes that change every step leave blocks behind";
   out.push_back(std::move(f));
 }

@@ -2,9 +2,7 @@
 // has. What torch merely keeps for later (reserved beyond the peak) is no need: it is given back before an allocation fails.
 #include <algorithm>
 
-#define FMT_HEADER_ONLY
-#include <fmt/core.h>
-
+#include "base/text_format.h"
 #include "diagnose/memory_view.h"
 
 namespace stepscope::memory {
@@ -15,8 +13,8 @@ constexpr size_t kMaxNamed = 4;
 std::string tenants_text(const std::vector<DeviceTenant>& others) {
   std::string out;
   for (size_t i = 0; i < others.size() && i < kMaxNamed; ++i)
-    out += fmt::format("{}pid {} holds {}", i ? ", " : "", others[i].pid, bytes_text(others[i].bytes));
-  if (others.size() > kMaxNamed) out += fmt::format(", {} more", others.size() - kMaxNamed);
+    out += formatted("{}pid {} holds {}", i ? ", " : "", others[i].pid, bytes_text(others[i].bytes));
+  if (others.size() > kMaxNamed) out += formatted(", {} more", others.size() - kMaxNamed);
   return out;
 }
 
@@ -36,8 +34,8 @@ void judge_pressure(const Judged& j, const std::vector<RankMemory>& ranks, std::
   const bool guests = worst->demand_share() - worst->share(others) < j.limits->device_memory_near_share;
   f.cause = guests ? "other_processes" : "near_limit";
   if (worst->demand_share() >= j.limits->device_memory_at_share) f.severity = Severity::kCrit;
-  f.title = fmt::format("{}: {} of the device's {} are needed at the peak", who(f.ranks), text_share(worst->demand_share()),
-                        bytes_text(worst->capacity_bytes));
+  f.title = formatted("{}: {} of the device's {} are needed at the peak", who(f.ranks), text_share(worst->demand_share()),
+                      bytes_text(worst->capacity_bytes));
   if (!worst->others.empty()) f.title += ", part of it by others: " + tenants_text(worst->others);
   f.action = guests ? "move the other processes off this device, or give each job devices of its own"
                     : "smaller micro-batches, activation checkpointing or sharding of states; a longer batch than those seen may not fit";
@@ -50,7 +48,7 @@ void judge_pressure(const Judged& j, const std::vector<RankMemory>& ranks, std::
     if (m.other_ranks_bytes > 0) f.evidence.push_back(fact("other_ranks_bytes", m.other_ranks_bytes, m.rank));
     for (size_t i = 0; i < m.others.size() && i < kMaxNamed; ++i) {
       Evidence e = fact("other_process_bytes", m.others[i].bytes, m.rank);
-      e.text = fmt::format("pid {}", m.others[i].pid);
+      e.text = formatted("pid {}", m.others[i].pid);
       f.evidence.push_back(std::move(e));
     }
   }

@@ -1,7 +1,6 @@
 // OBSERVER_DEGRADED: what we lost ourselves, said openly.
-#define FMT_HEADER_ONLY
-#include <fmt/core.h>
 
+#include "base/text_format.h"
 #include "diagnose/judged.h"
 
 namespace stepscope {
@@ -16,7 +15,7 @@ void judge_observer(const Judged& j, std::vector<Finding>& out) {
   f.job_scope = true;
   f.confidence = 1;
   f.coverage = j.coverage;
-  f.title = fmt::format("stepscope itself lost {} of its records; figures rest on the rest", text_share(share));
+  f.title = formatted("stepscope itself lost {} of its records; figures rest on the rest", text_share(share));
   f.action = "steps shorter than the recorder was made for, or an agent without CPU time: free a core, or use fewer marks";
   f.evidence.push_back({"records_lost", {}, static_cast<double>(j.lost), {}, ""});
   f.evidence.push_back({"records_torn", {}, static_cast<double>(j.torn), {}, ""});

@@ -4,13 +4,11 @@
 #include <cmath>
 #include <numeric>
 
-#define FMT_HEADER_ONLY
-#include <fmt/core.h>
-
 #include "analyze/others.h"
 #include "analyze/robust.h"
 #include "analyze/straggler.h"
 #include "analyze/whatif.h"
+#include "base/text_format.h"
 #include "diagnose/judged.h"
 
 namespace stepscope {
@@ -90,7 +88,7 @@ std::string rhythm_of(const Judged& j, const Outliers& o) {
   }
   if (gaps.size() < 2) return "";
   const double typical = median(gaps);
-  return typical > 0 && mad_sigma(gaps) < 0.15 * typical ? fmt::format("every {:.1f} s", typical) : "";
+  return typical > 0 && mad_sigma(gaps) < 0.15 * typical ? formatted("every {:.1f} s", typical) : "";
 }
 
 void judge_gc(const Judged& j, std::vector<Finding>& out) {
@@ -138,8 +136,8 @@ void judge_gc(const Judged& j, std::vector<Finding>& out) {
     f.ranks.clear();
     f.job_scope = true;
   }
-  f.title = fmt::format("Python's garbage collection stops {} for {} of the time",
-                        f.job_scope ? std::string("training") : text_ranks(f.ranks), text_share(share));
+  f.title = formatted("Python's garbage collection stops {} for {} of the time",
+                      f.job_scope ? std::string("training") : text_ranks(f.ranks), text_share(share));
   f.action = "collect at fixed steps on all ranks (gc.disable, gc.collect every N steps), or gc.freeze() after warm-up";
   f.evidence.push_back({"gc_ms_per_affected_step", {}, steps ? cost_ms / static_cast<double>(steps) : 0, {}, ""});
   f.evidence.push_back({"affected_steps", {}, static_cast<double>(steps), {}, ""});
@@ -197,8 +195,8 @@ void judge_pauses(const Judged& j, std::vector<Finding>& out) {
     f.first_step = j.rows.rows[o.rows.front()]->step;
     f.last_step = j.rows.rows[o.rows.back()]->step;
     const std::string rhythm = rhythm_of(j, o);
-    f.title = fmt::format("Rank {} stops for {} {} and all others wait", o.rank, text_ms(o.median_ms),
-                          rhythm.empty() ? fmt::format("in {} steps", o.rows.size()) : rhythm);
+    f.title = formatted("Rank {} stops for {} {} and all others wait", o.rank, text_ms(o.median_ms),
+                        rhythm.empty() ? formatted("in {} steps", o.rows.size()) : rhythm);
     f.action = f.cause == "descheduled" ? "something takes this rank's core: bind ranks to cores, look for other processes"
                                         : "look for blocking work on this rank only: logging, uploads, file writes, prints";
     f.evidence.push_back({"pause_ms", o.rank, o.median_ms, {}, ""});

@@ -4,10 +4,8 @@
 #include <algorithm>
 #include <csignal>
 
-#define FMT_HEADER_ONLY
-#include <fmt/core.h>
-
 #include "analyze/robust.h"
+#include "base/text_format.h"
 #include "diagnose/judged.h"
 
 namespace stepscope {
@@ -49,19 +47,19 @@ void rank_lost(const Judged& j, std::vector<Finding>& out) {
   for (const auto& [other, l] : *j.lives)
     if (other != rank) f.victims.push_back(other);
   f.phase = teardown ? std::string(name(Category::kTeardown)) : std::string(name(life->open_phase));
-  f.cause = !life->exception.empty() ? "exception" : life->exit_signal ? fmt::format("signal_{}", life->exit_signal) : "killed";
+  f.cause = !life->exception.empty() ? "exception" : life->exit_signal ? formatted("signal_{}", life->exit_signal) : "killed";
   // Its last word says so; a failure that the program survived long ago is no cause.
   if (!life->out_of_memory.empty() && life->exception.find("OutOfMemory") != std::string::npos) f.cause = "out_of_memory";
   f.first_step = f.last_step = f.detected_step = life->steps;
   f.coverage = j.coverage;
   f.confidence = life->exit_signal || !life->exception.empty() ? 0.99 : 0.9;
-  std::string how = !life->exception.empty() ? fmt::format("left with {}", life->exception)
-                    : life->exit_signal      ? fmt::format("was killed by signal {}", life->exit_signal)
-                    : life->exit_code > 0    ? fmt::format("ended with exit code {}", life->exit_code)
+  std::string how = !life->exception.empty() ? formatted("left with {}", life->exception)
+                    : life->exit_signal      ? formatted("was killed by signal {}", life->exit_signal)
+                    : life->exit_code > 0    ? formatted("ended with exit code {}", life->exit_code)
                                              : std::string("died without a word");
-  f.title = life->steps == 0 ? fmt::format("Rank {} {} before its first step", rank, how)
-                             : fmt::format("Rank {} {} {} step {}{}", rank, how, teardown ? "in teardown, after its last" : "after", life->steps - 1,
-                                           teardown || life->open_phase == Category::kUnattributed ? "" : ", in " + f.phase);
+  f.title = life->steps == 0 ? formatted("Rank {} {} before its first step", rank, how)
+                             : formatted("Rank {} {} {} step {}{}", rank, how, teardown ? "in teardown, after its last" : "after", life->steps - 1,
+                                         teardown || life->open_phase == Category::kUnattributed ? "" : ", in " + f.phase);
   f.action = !life->exception.empty() ? "see this rank's traceback; the other ranks' errors are only its echo"
              : life->exit_signal == SIGKILL ? "SIGKILL usually is the out-of-memory killer: check dmesg and the memory limit of the job"
                                             : "see this rank's log, the kernel's log (dmesg) and the scheduler's";
@@ -102,7 +100,7 @@ void late_start(const Judged& j, std::vector<Finding>& out) {
   f.confidence = 0.99;
   for (const auto& [rank, life] : *j.lives)
     if (std::find(f.ranks.begin(), f.ranks.end(), rank) == f.ranks.end()) f.victims.push_back(rank);
-  f.title = fmt::format("{} joined the process group {:.0f} s after the others", f.ranks.size() == 1 ? fmt::format("Rank {}", f.ranks[0]) : "R" + text_ranks(f.ranks).substr(1), latest);
+  f.title = formatted("{} joined the process group {:.0f} s after the others", f.ranks.size() == 1 ? formatted("Rank {}", f.ranks[0]) : "R" + text_ranks(f.ranks).substr(1), latest);
   f.action = "look at what this rank does before init_process_group: imports, logins, data preparation, a slow file system";
   f.evidence.push_back({"late_s", {}, latest, {}, ""});
   out.push_back(std::move(f));

@@ -5,12 +5,10 @@
 #include <cmath>
 #include <map>
 
-#define FMT_HEADER_ONLY
-#include <fmt/core.h>
-
 #include "analyze/robust.h"
 #include "analyze/straggler.h"
 #include "analyze/whatif.h"
+#include "base/text_format.h"
 #include "diagnose/judged.h"
 
 namespace stepscope {
@@ -256,9 +254,9 @@ Finding finding_of(const Judged& j, int rank, const std::vector<LateBlock>& bloc
   f.first_step = j.onset(threshold, excess, n.phase == Category::kInputWait ? j.batches_ahead() : 0);
   f.last_step = blocks.back().rows.rows.back()->step;
 
-  f.title = fmt::format("Rank {} is late {}; {} {} {} per step", rank, n.named ? phase_words(n.phase) : "in several phases",
-                        f.victims.size() == 1 ? text_ranks(f.victims) : fmt::format("{} ranks", f.victims.size()),
-                        f.victims.size() == 1 ? "waits" : "wait", text_ms(e.victim_wait_ms));
+  f.title = formatted("Rank {} is late {}; {} {} {} per step", rank, n.named ? phase_words(n.phase) : "in several phases",
+                      f.victims.size() == 1 ? text_ranks(f.victims) : formatted("{} ranks", f.victims.size()),
+                      f.victims.size() == 1 ? "waits" : "wait", text_ms(e.victim_wait_ms));
   f.action = action_of(n);
   if (n.named)
     f.evidence.push_back({std::string(name(n.phase)) + "_own_ms", rank, e.own_ms[top], e.others_ms[top], ""});

@@ -5,9 +5,9 @@
 #include <set>
 #include <tuple>
 
+#include "base/text_format.h"
 #include "report/evidence_table.h"
 #include "report/figures.h"
-#include "report/fmt.h"
 
 namespace stepscope {
 namespace {
@@ -119,13 +119,13 @@ std::string mishap(const Snapshot& s) {
 
 void warn_where_unlike(const Snapshot& a, const Snapshot& b, Comparison& out) {
   const auto warn = [&](std::string text) { out.warnings.push_back(std::move(text)); };
-  if (a.run.world_size != b.run.world_size) warn(fmt::format("world size differs: {} and {}", a.run.world_size, b.run.world_size));
+  if (a.run.world_size != b.run.world_size) warn(formatted("world size differs: {} and {}", a.run.world_size, b.run.world_size));
   for (const char* key : {"torch", "device"}) {
     const auto x = a.run.versions.find(key), y = b.run.versions.find(key);
-    if (x != a.run.versions.end() && y != b.run.versions.end() && x->second != y->second) warn(fmt::format("{} differs: {} and {}", key, x->second, y->second));
+    if (x != a.run.versions.end() && y != b.run.versions.end() && x->second != y->second) warn(formatted("{} differs: {} and {}", key, x->second, y->second));
   }
   for (const Snapshot* s : {&a, &b}) {
-    if (s->observer.coverage < 0.9) warn(fmt::format("{} rests on {} of ranks × steps", s->run.name, format_percent(s->observer.coverage)));
+    if (s->observer.coverage < 0.9) warn(formatted("{} rests on {} of ranks × steps", s->run.name, format_percent(s->observer.coverage)));
     if (s->run.status != "completed" && !s->run.status.empty()) warn(s->run.name + " is " + s->run.status);
   }
 }
@@ -137,15 +137,15 @@ void decide(const Snapshot& a, const Snapshot& b, Comparison& out) {
     out.outcome = outcome;
     out.reason = std::move(reason);
   };
-  if (!bad_b.empty() && bad_a.empty()) return conclude(Outcome::kRegression, fmt::format("{} ended in trouble ({}), {} did not", b.run.name, bad_b, a.run.name));
+  if (!bad_b.empty() && bad_a.empty()) return conclude(Outcome::kRegression, formatted("{} ended in trouble ({}), {} did not", b.run.name, bad_b, a.run.name));
   if (a.run.world_size != b.run.world_size) return conclude(Outcome::kInconclusive, "The jobs have different world sizes, so their steps are not the same work");
   for (const Snapshot* s : {&a, &b}) {
     if (s->steps_analyzed < kMinComparedSteps) {
-      return conclude(Outcome::kInconclusive, fmt::format("{} has {} analyzed steps; at least {} are needed", s->run.name, s->steps_analyzed, kMinComparedSteps));
+      return conclude(Outcome::kInconclusive, formatted("{} has {} analyzed steps; at least {} are needed", s->run.name, s->steps_analyzed, kMinComparedSteps));
     }
   }
   if (!step.change || !step.noise) return conclude(Outcome::kInconclusive, "The step time was not measured on both sides");
-  const std::string numbers = fmt::format("median step {} → {} ({:+.1f} %, noise ±{:.1f} %)", format_ms(step.a), format_ms(step.b), *step.change * 100, *step.noise * 100);
+  const std::string numbers = formatted("median step {} → {} ({:+.1f} %, noise ±{:.1f} %)", format_ms(step.a), format_ms(step.b), *step.change * 100, *step.noise * 100);
   switch (step.outcome) {
     case Outcome::kRegression: return conclude(step.outcome, "Slower: " + numbers);
     case Outcome::kImprovement: return conclude(step.outcome, "Faster: " + numbers);

@@ -1,6 +1,6 @@
+#include "base/text_format.h"
 #include "report/compare.h"
 #include "report/figures.h"
-#include "report/fmt.h"
 #include "report/json_write.h"
 #include "report/summary_text.h"
 #include "report/text_page.h"
@@ -10,8 +10,8 @@
 namespace stepscope {
 namespace {
 
-std::string change_text(const ComparedFigure& f) { return f.change ? fmt::format("{:+.1f} %", *f.change * 100) : std::string(kNotMeasured); }
-std::string noise_text(const ComparedFigure& f) { return f.noise ? fmt::format("±{:.1f} %", *f.noise * 100) : ""; }
+std::string change_text(const ComparedFigure& f) { return f.change ? formatted("{:+.1f} %", *f.change * 100) : std::string(kNotMeasured); }
+std::string noise_text(const ComparedFigure& f) { return f.noise ? formatted("±{:.1f} %", *f.noise * 100) : ""; }
 std::string verdict_text(const ComparedFigure& f) { return f.noise ? std::string(name(f.outcome)) : ""; }
 
 std::string_view style_of(Outcome outcome) {

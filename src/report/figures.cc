@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "report/fmt.h"
+#include "base/text_format.h"
 
 namespace stepscope {
 namespace {
@@ -15,9 +15,9 @@ std::string not_measured() { return std::string(kNotMeasured); }
 // Three significant digits or so, never an exponent.
 std::string digits(double value) {
   const double size = std::fabs(value);
-  if (size >= 99.95) return fmt::format("{:.0f}", value);
-  if (size >= 9.995) return fmt::format("{:.1f}", value);
-  return fmt::format("{:.2f}", value);
+  if (size >= 99.95) return formatted("{:.0f}", value);
+  if (size >= 9.995) return formatted("{:.1f}", value);
+  return formatted("{:.2f}", value);
 }
 
 constexpr std::pair<std::string_view, std::string_view> kLabels[] = {
@@ -45,18 +45,18 @@ std::string format_share(MaybeNumber share) {
   if (missing(share)) return not_measured();
   const double percent = *share * 100;
   if (percent > 0 && percent < 0.05) return "<0.1 %";
-  return fmt::format("{:.1f} %", percent);
+  return formatted("{:.1f} %", percent);
 }
 
 std::string format_percent(MaybeNumber share) {
   if (missing(share)) return not_measured();
   const double percent = *share * 100;
-  return std::fabs(percent) < 9.95 && percent != 0 ? fmt::format("{:.1f} %", percent) : fmt::format("{:.0f} %", percent);
+  return std::fabs(percent) < 9.95 && percent != 0 ? formatted("{:.1f} %", percent) : formatted("{:.0f} %", percent);
 }
 
 std::string format_skew(MaybeNumber percent) {
   if (missing(percent)) return not_measured();
-  return fmt::format("{:+.0f} %", std::fabs(*percent) < 0.5 ? 0.0 : *percent);
+  return formatted("{:+.0f} %", std::fabs(*percent) < 0.5 ? 0.0 : *percent);
 }
 
 std::string format_bytes(MaybeNumber bytes) {
@@ -68,7 +68,7 @@ std::string format_bytes(MaybeNumber bytes) {
     value /= 1024;
     ++unit;
   }
-  return unit == 0 ? fmt::format("{:.0f} B", value) : fmt::format("{} {}", digits(value), units[unit]);
+  return unit == 0 ? formatted("{:.0f} B", value) : formatted("{} {}", digits(value), units[unit]);
 }
 
 std::string format_count(uint64_t count) {
@@ -81,10 +81,10 @@ std::string format_seconds(MaybeNumber seconds) {
   if (missing(seconds)) return not_measured();
   const double s = *seconds;
   if (std::fabs(s) < 120) return digits(s) + " s";
-  if (std::fabs(s) > 1e12) return fmt::format("{:.3g} s", s);
+  if (std::fabs(s) > 1e12) return formatted("{:.3g} s", s);
   const auto whole = static_cast<int64_t>(std::llround(s));
-  if (std::llabs(whole) < 7200) return fmt::format("{} min {:02} s", whole / 60, std::llabs(whole % 60));
-  return fmt::format("{} h {:02} min", whole / 3600, std::llabs(whole % 3600) / 60);
+  if (std::llabs(whole) < 7200) return formatted("{} min {:02} s", whole / 60, std::llabs(whole % 60));
+  return formatted("{} h {:02} min", whole / 3600, std::llabs(whole % 3600) / 60);
 }
 
 std::string format_value(std::string_view name, MaybeNumber value) {
@@ -95,7 +95,7 @@ std::string format_value(std::string_view name, MaybeNumber value) {
   if (name.ends_with("_us")) return digits(*value) + " µs";
   if (name.ends_with("_ns")) return digits(*value) + " ns";
   if (name.ends_with("_bytes")) return format_bytes(value);
-  if (name.ends_with("_pct")) return fmt::format("{:.1f} %", *value);
+  if (name.ends_with("_pct")) return formatted("{:.1f} %", *value);
   if (name.ends_with("_ms_per_step")) return format_ms(value);
   if (name.ends_with("share") || name.find("_share_of_") != std::string_view::npos) return format_share(value);
   if (name.ends_with("_celsius")) return digits(*value) + " °C";
@@ -124,7 +124,7 @@ std::string value_label(std::string_view name) {
 
 std::string format_ranks(const std::vector<int>& ranks) {
   if (ranks.empty()) return "no rank";
-  if (ranks.size() == 1) return fmt::format("rank {}", ranks[0]);
+  if (ranks.size() == 1) return formatted("rank {}", ranks[0]);
   std::vector<int> sorted = ranks;
   std::sort(sorted.begin(), sorted.end());
   sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
@@ -136,11 +136,11 @@ std::string format_ranks(const std::vector<int>& ranks) {
     while (end + 1 < sorted.size() && sorted[end + 1] == sorted[end] + 1) ++end;
     if (end - i < 2) end = i;  // two neighbours read better as "2, 3"
     if (parts > 0) out += ", ";
-    out += end == i ? fmt::format("{}", sorted[i]) : fmt::format("{}–{}", sorted[i], sorted[end]);
+    out += end == i ? formatted("{}", sorted[i]) : formatted("{}–{}", sorted[i], sorted[end]);
     named += end - i + 1;
     i = end + 1;
   }
-  if (named < sorted.size()) out += fmt::format(" and {} more", sorted.size() - named);
+  if (named < sorted.size()) out += formatted(" and {} more", sorted.size() - named);
   return out;
 }
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/text_format.h"
 #include "report/figures.h"
-#include "report/fmt.h"
 #include "report/html_text.h"
 
 namespace stepscope {
@@ -70,12 +70,12 @@ std::vector<size_t> heat_ranks(const Snapshot& s) {
 }  // namespace
 
 std::string svg_ledger_bar(const LedgerNs& ledger, int height, double scale) {
-  std::string out = fmt::format("<svg viewBox=\"0 0 1000 {0}\" height=\"{0}\" preserveAspectRatio=\"none\" role=\"img\">", height);
+  std::string out = formatted("<svg viewBox=\"0 0 1000 {0}\" height=\"{0}\" preserveAspectRatio=\"none\" role=\"img\">", height);
   double x = 0;
   for (const LedgerSlice& slice : ledger_slices(ledger)) {
     const double width = slice.share * 1000 * scale;
-    out += fmt::format("<rect class=\"c-{0}\" x=\"{1:.2f}\" width=\"{2:.2f}\" height=\"{3}\"><title>{4} {5}</title></rect>", name(slice.category), x,
-                       width, height, category_label(name(slice.category)), format_share(slice.share));
+    out += formatted("<rect class=\"c-{0}\" x=\"{1:.2f}\" width=\"{2:.2f}\" height=\"{3}\"><title>{4} {5}</title></rect>", name(slice.category), x,
+                     width, height, category_label(name(slice.category)), format_share(slice.share));
     x += width;
   }
   return out + "</svg>";
@@ -88,18 +88,18 @@ std::string svg_step_series(const Snapshot& s) {
   // One long step must not flatten the rest: the axis ends at four medians, what is longer touches the edge.
   const double top = std::max(1e-9, std::min(*std::max_element(values.begin(), values.end()), median > 0 ? median * 4 : 1e12)) * 1.05;
   constexpr double kHeight = 90;
-  std::string points = fmt::format("0,{} ", kHeight);
+  std::string points = formatted("0,{} ", kHeight);
   const size_t columns = std::min<size_t>(values.size(), 600);
   for (size_t c = 0; c < columns; ++c) {
     double worst = 0;
     for (size_t i = c * values.size() / columns; i < (c + 1) * values.size() / columns; ++i) worst = std::max(worst, values[i]);
     const double x = (static_cast<double>(c) + 0.5) / static_cast<double>(columns) * 1000;
-    points += fmt::format("{:.1f},{:.1f} ", x, kHeight - std::min(worst, top) / top * kHeight);
+    points += formatted("{:.1f},{:.1f} ", x, kHeight - std::min(worst, top) / top * kHeight);
   }
-  points += fmt::format("1000,{}", kHeight);
+  points += formatted("1000,{}", kHeight);
   const double y = kHeight - median / top * kHeight;
-  return fmt::format("<svg viewBox=\"0 0 1000 {0}\" height=\"{0}\" preserveAspectRatio=\"none\" role=\"img\"><line class=\"median\" x1=\"0\" x2=\"1000\" "
-                     "y1=\"{1:.1f}\" y2=\"{1:.1f}\"/><polyline class=\"series\" points=\"{2}\"/></svg>", kHeight, y, points);
+  return formatted("<svg viewBox=\"0 0 1000 {0}\" height=\"{0}\" preserveAspectRatio=\"none\" role=\"img\"><line class=\"median\" x1=\"0\" x2=\"1000\" "
+                   "y1=\"{1:.1f}\" y2=\"{1:.1f}\"/><polyline class=\"series\" points=\"{2}\"/></svg>", kHeight, y, points);
 }
 
 std::string svg_heat_strip(const Snapshot& s) {
@@ -123,19 +123,19 @@ std::string svg_heat_strip(const Snapshot& s) {
       size_t end = begin + 1;
       while (end < columns && (values[end] < 0 ? -1 : heat_level(values[end] / median)) == level) ++end;
       if (level >= 0) {
-        cells += fmt::format("<rect class=\"h{}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/>", level, begin, static_cast<int>(row) * row_height,
-                             end - begin, row_height - 1);
+        cells += formatted("<rect class=\"h{}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/>", level, begin, static_cast<int>(row) * row_height,
+                           end - begin, row_height - 1);
       }
       begin = end;
     }
     if (ranks.size() <= 24) {
       const int id = ranks[row] < s.ranks.size() ? s.ranks[ranks[row]].rank : static_cast<int>(ranks[row]);
-      labels += fmt::format("<span>{}</span>", id);
+      labels += formatted("<span>{}</span>", id);
     }
   }
   const int height = static_cast<int>(ranks.size()) * row_height;
-  return fmt::format("<div class=\"labels\">{}</div><svg viewBox=\"0 0 {} {}\" height=\"{}\" preserveAspectRatio=\"none\" role=\"img\">{}</svg>", labels, columns,
-                     height, height, cells);
+  return formatted("<div class=\"labels\">{}</div><svg viewBox=\"0 0 {} {}\" height=\"{}\" preserveAspectRatio=\"none\" role=\"img\">{}</svg>", labels, columns,
+                   height, height, cells);
 }
 
 }  // namespace stepscope

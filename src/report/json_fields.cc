@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "report/fmt.h"
+#include "base/text_format.h"
 
 namespace stepscope {
 namespace {
@@ -42,7 +42,7 @@ JsonFields::JsonFields(const Json* value, std::string path, std::string* problem
 }
 
 void JsonFields::complain(const std::string& where, const char* expected) const {
-  if (problem_->empty()) *problem_ = fmt::format("{}: expected {}", where.empty() ? "top level" : where, expected);
+  if (problem_->empty()) *problem_ = formatted("{}: expected {}", where.empty() ? "top level" : where, expected);
 }
 
 std::string JsonFields::at(const char* key) const { return path_.empty() ? key : path_ + "." + key; }
@@ -221,7 +221,7 @@ std::vector<JsonFields> JsonFields::children(const char* key) const {
   const Json* list = array(key);
   if (!list) return out;
   out.reserve(list->size());
-  for (size_t i = 0; i < list->size(); ++i) out.emplace_back(&(*list)[i], fmt::format("{}[{}]", at(key), i), problem_);
+  for (size_t i = 0; i < list->size(); ++i) out.emplace_back(&(*list)[i], formatted("{}[{}]", at(key), i), problem_);
   return out;
 }
 

@@ -4,8 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include "base/text_format.h"
 #include "report/figures.h"
-#include "report/fmt.h"
 
 namespace stepscope {
 namespace {
@@ -53,8 +53,8 @@ std::string looked_up(const Pair (&table)[N], std::string_view key) {
 
 std::string steps_phrase(const Finding& f) {
   if (f.first_step < 0) return "";
-  std::string out = f.last_step > f.first_step ? fmt::format("steps {} to {}", f.first_step, f.last_step) : fmt::format("step {}", f.first_step);
-  if (f.detected_step >= 0) out += fmt::format(", named at step {}", f.detected_step);
+  std::string out = f.last_step > f.first_step ? formatted("steps {} to {}", f.first_step, f.last_step) : formatted("step {}", f.first_step);
+  if (f.detected_step >= 0) out += formatted(", named at step {}", f.detected_step);
   return out;
 }
 
@@ -82,14 +82,14 @@ std::string saves_of(const Snapshot& s, const Finding& f) {
   std::string out = format_percent(f.saves_share) + " of wall time when fixed";
   const auto step = s.wall_ms.mean ? s.wall_ms.mean : s.wall_ms.p50;
   if (step && *f.saves_share <= 1) {
-    out += fmt::format(": the mean step goes from {} to {}", format_ms(step), format_ms(*step * (1 - *f.saves_share)));
+    out += formatted(": the mean step goes from {} to {}", format_ms(step), format_ms(*step * (1 - *f.saves_share)));
   }
   return out;
 }
 
 Fact fact_of(const Evidence& e) {
   Fact fact{.label = value_label(e.name)};
-  if (e.rank) fact.who = fmt::format("rank {}", *e.rank);
+  if (e.rank) fact.who = formatted("rank {}", *e.rank);
   if (e.value) fact.value = format_value(e.name, e.value);
   if (e.others_median) fact.others = "others " + format_value(e.name, e.others_median);
   if (!e.text.empty()) (fact.value.empty() ? fact.value : fact.others).append(fact.others.empty() || fact.value.empty() ? "" : "; ").append(e.text);
@@ -112,12 +112,12 @@ std::string signal_name(int number) {
     case 9: return "SIGKILL";
     case 11: return "SIGSEGV";
     case 15: return "SIGTERM";
-    default: return fmt::format("signal {}", number);
+    default: return formatted("signal {}", number);
   }
 }
 
 std::string counted(uint64_t count, std::string_view noun) {
-  return fmt::format("{} {}{}", format_count(count), noun, count == 1 ? "" : "s");
+  return formatted("{} {}{}", format_count(count), noun, count == 1 ? "" : "s");
 }
 
 // Titles and actions of the rules become sentences.
@@ -146,8 +146,8 @@ std::string status_text(const RunInfo& run) {
   if (run.status.empty()) return "state unknown";
   if (!run.exit_code || (run.status == "completed" && *run.exit_code == 0) || run.status == "running") return run.status;
   const int code = *run.exit_code;
-  return code > 128 && code < 128 + 65 ? fmt::format("{} by {} (exit code {})", run.status, signal_name(code - 128), code)
-                                       : fmt::format("{} (exit code {})", run.status, code);
+  return code > 128 && code < 128 + 65 ? formatted("{} by {} (exit code {})", run.status, signal_name(code - 128), code)
+                                       : formatted("{} (exit code {})", run.status, code);
 }
 
 std::vector<std::string> run_phrases(const RunInfo& run, uint32_t steps) {
@@ -155,7 +155,7 @@ std::vector<std::string> run_phrases(const RunInfo& run, uint32_t steps) {
   if (run.nodes > 0) out.back() += " on " + counted(static_cast<uint64_t>(run.nodes), "node");
   out.push_back(counted(steps, "step"));
   if (run.duration_s > 0) out.push_back(format_seconds(run.duration_s));
-  if (run.attempts > 1) out.push_back(fmt::format("{} attempts", run.attempts));
+  if (run.attempts > 1) out.push_back(formatted("{} attempts", run.attempts));
   out.push_back(status_text(run));
   if (!run.started_at.empty()) out.push_back("started " + run.started_at);
   return out;
@@ -172,13 +172,13 @@ std::vector<std::string> observer_phrases(const ObserverStat& o) {
 std::vector<std::string> step_phrases(const Snapshot& s) {
   std::vector<std::string> out;
   const auto add = [&](const char* label, std::optional<double> ms) {
-    if (ms) out.push_back(fmt::format("{} {}", label, format_ms(ms)));
+    if (ms) out.push_back(formatted("{} {}", label, format_ms(ms)));
   };
   add("p50", s.wall_ms.p50);
   add("p90", s.wall_ms.p90);
   add("p99", s.wall_ms.p99);
   add("mean", s.wall_ms.mean);
-  if (s.steps > 0) out.push_back(fmt::format("{} of {} steps analyzed", format_count(s.steps_analyzed), format_count(s.steps)));
+  if (s.steps > 0) out.push_back(formatted("{} of {} steps analyzed", format_count(s.steps_analyzed), format_count(s.steps)));
   for (std::string& phrase : value_phrases(s.throughput)) out.push_back(std::move(phrase));
   return out;
 }

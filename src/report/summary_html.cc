@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "base/text_format.h"
 #include "report/evidence_table.h"
 #include "report/figures.h"
-#include "report/fmt.h"
 #include "report/html_charts.h"
 #include "report/html_text.h"
 #include "report/ledger_bar.h"
@@ -28,7 +28,7 @@ std::string phrases(const std::vector<std::string>& items) {
 }
 
 std::string title(std::string_view text, std::string_view aside = "") {
-  return fmt::format("<h3>{}{}</h3>", esc(text), aside.empty() ? "" : "<small>" + esc(aside) + "</small>");
+  return formatted("<h3>{}{}</h3>", esc(text), aside.empty() ? "" : "<small>" + esc(aside) + "</small>");
 }
 
 std::string card(const std::string& content) { return content.empty() ? "" : "<section class=\"card\">" + content + "</section>\n"; }
@@ -40,15 +40,15 @@ class HtmlTable {
   void add(const std::vector<std::string>& cells, std::string_view row_class = "") { row("td", cells, row_class); }
   // `table_class` "wide": cells that stand left may wrap.
   std::string html(std::string_view table_class = "") const {
-    return fmt::format("<div class=\"scroll\"><table class=\"{}\">{}</table></div>", table_class, rows_);
+    return formatted("<div class=\"scroll\"><table class=\"{}\">{}</table></div>", table_class, rows_);
   }
 
  private:
   void row(std::string_view tag, const std::vector<std::string>& cells, std::string_view row_class) {
-    rows_ += row_class.empty() ? "<tr>" : fmt::format("<tr class=\"{}\">", row_class);
+    rows_ += row_class.empty() ? "<tr>" : formatted("<tr class=\"{}\">", row_class);
     for (size_t i = 0; i < cells.size(); ++i) {
       const bool left = std::find(left_.begin(), left_.end(), i) != left_.end();
-      rows_ += fmt::format("<{0}{1}>{2}</{0}>", tag, left ? " class=\"left\"" : "", esc(cells[i]));
+      rows_ += formatted("<{0}{1}>{2}</{0}>", tag, left ? " class=\"left\"" : "", esc(cells[i]));
     }
     rows_ += "</tr>\n";
   }
@@ -56,20 +56,20 @@ class HtmlTable {
   std::string rows_;
 };
 
-std::string rank_or_dash(std::optional<int> rank) { return rank ? fmt::format("{}", *rank) : std::string(kNotMeasured); }
+std::string rank_or_dash(std::optional<int> rank) { return rank ? formatted("{}", *rank) : std::string(kNotMeasured); }
 
 std::string verdict_html(const Snapshot& s) {
   const Verdict v = verdict_of(s);
   std::string facts;
   for (const Fact& f : v.facts) {
-    facts += fmt::format("<tr><td class=\"left soft\">{}</td><td class=\"left\">{}</td><td>{}</td><td class=\"left\">{}</td></tr>", esc(f.label), esc(f.who),
-                         esc(f.value), esc(f.others));
+    facts += formatted("<tr><td class=\"left soft\">{}</td><td class=\"left\">{}</td><td>{}</td><td class=\"left\">{}</td></tr>", esc(f.label), esc(f.who),
+                       esc(f.value), esc(f.others));
   }
   std::string numbers;
   if (!v.cost.empty()) numbers += "<div><span>costs</span><b>" + esc(v.cost) + "</b></div>";
   if (!v.saves.empty()) numbers += "<div><span>saves</span><b>" + esc(v.saves) + "</b></div>";
-  std::string out = fmt::format("<section class=\"card verdict {0}\"><div class=\"badge\">{1}{2}</div><h2>{3}</h2>", name(v.severity), esc(v.name),
-                                v.severity == Severity::kInfo ? "" : "<small>" + std::string(name(v.severity)) + "</small>", esc(v.headline));
+  std::string out = formatted("<section class=\"card verdict {0}\"><div class=\"badge\">{1}{2}</div><h2>{3}</h2>", name(v.severity), esc(v.name),
+                              v.severity == Severity::kInfo ? "" : "<small>" + std::string(name(v.severity)) + "</small>", esc(v.headline));
   if (!facts.empty()) out += "<table class=\"facts\">" + facts + "</table>";
   if (!numbers.empty()) out += "<div class=\"numbers\">" + numbers + "</div>";
   out += phrases(v.context);
@@ -98,8 +98,8 @@ std::string rank_bars(const Snapshot& s) {
   std::string out = "<div class=\"bars\">";
   for (const RankStat* r : ranks) {
     const LedgerNs ledger = within_steps(r->ledger);
-    out += fmt::format("<span{}>rank {}</span>{}<span class=\"soft\">{}</span>", culprits.contains(r->rank) ? " class=\"mark\"" : "", r->rank,
-                       svg_ledger_bar(ledger, 14, sum_of(ledger) / longest), esc(format_ms(r->step_ms)));
+    out += formatted("<span{}>rank {}</span>{}<span class=\"soft\">{}</span>", culprits.contains(r->rank) ? " class=\"mark\"" : "", r->rank,
+                     svg_ledger_bar(ledger, 14, sum_of(ledger) / longest), esc(format_ms(r->step_ms)));
   }
   return out + "</div>";
 }
@@ -111,11 +111,11 @@ std::string ledger_html(const Snapshot& s) {
   std::string legend = "<div class=\"legend\">";
   for (const LedgerSlice& slice : slices) {
     const double ms = s.steps > 0 ? static_cast<double>(slice.ns) / 1e6 / s.steps : 0;
-    legend += fmt::format("<span><i class=\"c-{}\"></i>{}<b>{}</b> <span class=\"soft\">{}</span></span>", name(slice.category),
-                          esc(category_label(name(slice.category))), format_share(slice.share), format_ms(ms));
+    legend += formatted("<span><i class=\"c-{}\"></i>{}<b>{}</b> <span class=\"soft\">{}</span></span>", name(slice.category),
+                        esc(category_label(name(slice.category))), format_share(slice.share), format_ms(ms));
   }
   legend += "</div>";
-  return title("Where the time went", fmt::format("mean over ranks, {} steps{}", format_count(s.steps), s.job_clock == "gpu" ? ", GPU clock" : "")) + svg_ledger_bar(s.job_ledger, 30) + legend +
+  return title("Where the time went", formatted("mean over ranks, {} steps{}", format_count(s.steps), s.job_clock == "gpu" ? ", GPU clock" : "")) + svg_ledger_bar(s.job_ledger, 30) + legend +
          rank_bars(s);
 }
 
@@ -136,12 +136,12 @@ std::string steps_html(const Snapshot& s) {
   if (series.empty()) return "";
   std::string legend = "<div class=\"legend soft\"><span>own time, ratio to the median:</span>";
   for (int level = 0; level < kHeatLevels; ++level) {
-    const std::string text = level + 1 < kHeatLevels ? fmt::format("≤ {}", kHeatBounds[level]) : fmt::format("> {}", kHeatBounds[level - 1]);
-    legend += fmt::format("<span><i class=\"h{}\"></i>{}</span>", level, text);
+    const std::string text = level + 1 < kHeatLevels ? formatted("≤ {}", kHeatBounds[level]) : formatted("> {}", kHeatBounds[level - 1]);
+    legend += formatted("<span><i class=\"h{}\"></i>{}</span>", level, text);
   }
   legend += "</div>";
-  return title("Steps", fmt::format("wall time of steps {} to {}, dashed: the median; below: own time, rank × step", s.recent.front().step, s.recent.back().step)) +
-         "<div class=\"heat\"><span></span>" + series + svg_heat_strip(s) + fmt::format("<span></span><div class=\"axis\"><span>step {}</span><span>step {}</span></div></div>",
+  return title("Steps", formatted("wall time of steps {} to {}, dashed: the median; below: own time, rank × step", s.recent.front().step, s.recent.back().step)) +
+         "<div class=\"heat\"><span></span>" + series + svg_heat_strip(s) + formatted("<span></span><div class=\"axis\"><span>step {}</span><span>step {}</span></div></div>",
          s.recent.front().step, s.recent.back().step) + legend;
 }
 
@@ -156,13 +156,13 @@ std::string ranks_html(const Snapshot& s) {
       const auto found = r->phase_ms.find(name);
       return found == r->phase_ms.end() ? std::string(kNotMeasured) : format_ms_bare(found->second);
     };
-    table.add({fmt::format("{}", r->rank), r->hostname, format_count(r->steps), format_ms_bare(r->step_ms), format_ms_bare(r->own_ms), format_ms_bare(r->stall_ms),
+    table.add({formatted("{}", r->rank), r->hostname, format_count(r->steps), format_ms_bare(r->step_ms), format_ms_bare(r->own_ms), format_ms_bare(r->stall_ms),
                format_ms_bare(r->caused_wait_ms), phase("input_wait"), phase("forward"), phase("backward"), phase("optimizer"), format_percent(r->cpu_share),
                format_bytes(r->rss_peak_bytes), format_value("", r->samples_per_s), format_value("", r->tokens_per_s), rank_state_text(*r)}, culprits.contains(r->rank) ? "mark" : "");
   }
   std::string out = title("Ranks", "ms per step; own: without waiting; makes wait: how long others wait for it") + table.html();
   if (ranks.size() < s.ranks.size()) {
-    out += fmt::format("<p class=\"soft\">{} of {} ranks: those that others wait for most; final_summary.json holds them all.</p>", ranks.size(), s.ranks.size());
+    out += formatted("<p class=\"soft\">{} of {} ranks: those that others wait for most; final_summary.json holds them all.</p>", ranks.size(), s.ranks.size());
   }
   return out;
 }
@@ -204,11 +204,11 @@ std::string sections_html(const Snapshot& s) {
   std::string out = "<div class=\"sections\">";
   for (const Section& section : ordered_sections(s)) {
     const bool unknown = section.diagnosis == "NO_DATA";
-    out += fmt::format("<section class=\"card {}\"><h3>{}</h3><div class=\"badge\">{}</div><p>{}</p>", unknown ? "none" : name(section.severity), esc(section_title(section.name)),
-                       esc(display_name(section.diagnosis)), esc(section.text));
+    out += formatted("<section class=\"card {}\"><h3>{}</h3><div class=\"badge\">{}</div><p>{}</p>", unknown ? "none" : name(section.severity), esc(section_title(section.name)),
+                     esc(display_name(section.diagnosis)), esc(section.text));
     std::string values;
     for (const auto& [key, value] : section.values) {
-      if (value) values += fmt::format("<dt>{}</dt><dd>{}</dd>", esc(value_label(key)), esc(format_value(key, value)));
+      if (value) values += formatted("<dt>{}</dt><dd>{}</dd>", esc(value_label(key)), esc(format_value(key, value)));
     }
     if (!values.empty()) out += "<dl>" + values + "</dl>";
     out += "</section>";

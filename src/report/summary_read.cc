@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/text_format.h"
 #include "report/evidence_table.h"
-#include "report/fmt.h"
 #include "report/json_fields.h"
 #include "report/summary_json.h"
 
@@ -14,7 +14,7 @@ namespace {
 
 // Nesting and number of values, counted before anything is allocated. "" when within bounds.
 std::string out_of_bounds(std::string_view json) {
-  if (json.size() > kMaxSummaryBytes) return fmt::format("larger than {} MiB", kMaxSummaryBytes >> 20);
+  if (json.size() > kMaxSummaryBytes) return formatted("larger than {} MiB", kMaxSummaryBytes >> 20);
   size_t depth = 0, values = 0;
   bool in_string = false;
   for (size_t i = 0; i < json.size(); ++i) {
@@ -28,8 +28,8 @@ std::string out_of_bounds(std::string_view json) {
     if (c == ',' || c == '[' || c == '{') ++values;
     if (c == '[' || c == '{') ++depth;
     if ((c == ']' || c == '}') && depth > 0) --depth;
-    if (depth > kMaxSummaryDepth) return fmt::format("nested deeper than {}", kMaxSummaryDepth);
-    if (values > kMaxSummaryValues) return fmt::format("more than {} values", kMaxSummaryValues);
+    if (depth > kMaxSummaryDepth) return formatted("nested deeper than {}", kMaxSummaryDepth);
+    if (values > kMaxSummaryValues) return formatted("more than {} values", kMaxSummaryValues);
   }
   return "";
 }
@@ -183,16 +183,16 @@ int primary_index(const JsonFields& root, std::vector<Finding>& findings) {
 }  // namespace
 
 Result<Snapshot> read_summary(std::string_view json, std::string_view source) {
-  if (const std::string bound = out_of_bounds(json); !bound.empty()) return fail(fmt::format("{}: {}", source, bound));
+  if (const std::string bound = out_of_bounds(json); !bound.empty()) return fail(formatted("{}: {}", source, bound));
   const nlohmann::json parsed = nlohmann::json::parse(json.begin(), json.end(), nullptr, /*allow_exceptions=*/false);
-  if (parsed.is_discarded()) return fail(fmt::format("{}: not JSON, or cut off", source));
+  if (parsed.is_discarded()) return fail(formatted("{}: not JSON, or cut off", source));
   // Other tools write files of this name too, with a schema_version of their own.
   if (!parsed.is_object() || !parsed.contains("schema_version") || !parsed["schema_version"].is_string() || !parsed.contains("run")) {
-    return fail(fmt::format("{}: not a stepscope summary (schema_version or run is missing)", source));
+    return fail(formatted("{}: not a stepscope summary (schema_version or run is missing)", source));
   }
   const std::string version = parsed["schema_version"].get<std::string>();
   if (!version.starts_with("1.")) {
-    return fail(fmt::format("{}: schema version {} is not known to this stepscope, which reads 1.x", source, version.substr(0, 20)));
+    return fail(formatted("{}: schema version {} is not known to this stepscope, which reads 1.x", source, version.substr(0, 20)));
   }
 
   std::string problem;
@@ -209,7 +209,7 @@ Result<Snapshot> read_summary(std::string_view json, std::string_view source) {
   s.system = root.number_map("system");
   s.process = root.number_map("process");
   read_observer(root.child("observer"), s.observer);
-  if (!problem.empty()) return fail(fmt::format("{}: {}", source, problem));
+  if (!problem.empty()) return fail(formatted("{}: {}", source, problem));
   return s;
 }
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/text_format.h"
 #include "report/evidence_table.h"
 #include "report/figures.h"
-#include "report/fmt.h"
 #include "report/ledger_bar.h"
 #include "report/narrative.h"
 #include "report/rank_rows.h"
@@ -55,12 +55,12 @@ void write_verdict(TextPage& page, const Snapshot& s) {
   }
 }
 
-std::string style_of(Category category) { return fmt::format("38;5;{}", look(category).terminal_colour); }
+std::string style_of(Category category) { return formatted("38;5;{}", look(category).terminal_colour); }
 
 void write_ledger(TextPage& page, const Snapshot& s) {
   std::vector<LedgerSlice> slices = ledger_slices(s.job_ledger);
   if (slices.empty()) return;
-  page.heading("Where the time went", fmt::format("mean over ranks, {} steps{}", format_count(s.steps), s.job_clock == "gpu" ? ", GPU clock" : ""));
+  page.heading("Where the time went", formatted("mean over ranks, {} steps{}", format_count(s.steps), s.job_clock == "gpu" ? ", GPU clock" : ""));
   std::vector<std::string> styles;
   for (const LedgerSlice& slice : slices) styles.push_back(style_of(slice.category));
   const std::vector<int> cells = cells_of(slices, static_cast<int>(page.columns()) - 4);
@@ -84,7 +84,7 @@ void write_ledger(TextPage& page, const Snapshot& s) {
       const double ms = s.steps > 0 ? static_cast<double>(slice.ns) / 1e6 / s.steps : 0;
       line.push_back({std::string(appearance.glyph) + " ", styles[order[i]]});
       const std::string share = slice.share < 0.01 ? format_share(slice.share) : format_percent(slice.share);
-      line.push_back({pad_right(fmt::format("{} {} ({})", category_label(name(slice.category)), share, format_ms(ms)), kEntry - 2)});
+      line.push_back({pad_right(formatted("{} {} ({})", category_label(name(slice.category)), share, format_ms(ms)), kEntry - 2)});
     }
     page.line(line);
   }
@@ -98,7 +98,7 @@ void write_step_table(TextPage& page, const Snapshot& s) {
                    {.title = "Worst Rank", .least_width = 11}, {.title = "Skew %", .priority = 1, .least_width = 8}, {.title = "Share", .priority = 2, .least_width = 8}});
   for (const EvidenceRow& row : rows) {
     const std::string label = row.name == "step" ? "step (wall)" : row.name == "stall" ? "waiting + transfer" : category_label(row.name);
-    table.add({label, format_ms_bare(row.median), format_ms_bare(row.worst), row.worst_rank ? fmt::format("{}", *row.worst_rank) : std::string(kNotMeasured),
+    table.add({label, format_ms_bare(row.median), format_ms_bare(row.worst), row.worst_rank ? formatted("{}", *row.worst_rank) : std::string(kNotMeasured),
                format_skew(row.skew_pct), format_share(row.share)});
   }
   page.table(table, [&](size_t row) { return rows[row].name == "step" ? ink::kBold : ink::kPlain; });
@@ -116,7 +116,7 @@ TextTable rank_table(const std::vector<const RankStat*>& ranks, bool several_nod
       const auto found = r->phase_ms.find(name);
       return found == r->phase_ms.end() ? std::string(kNotMeasured) : format_ms_bare(found->second);
     };
-    table.add({fmt::format("{}", r->rank), r->hostname, format_count(r->steps), format_ms_bare(r->step_ms), format_ms_bare(r->own_ms),
+    table.add({formatted("{}", r->rank), r->hostname, format_count(r->steps), format_ms_bare(r->step_ms), format_ms_bare(r->own_ms),
                format_ms_bare(r->stall_ms), format_ms_bare(r->caused_wait_ms), phase("input_wait"), phase("forward"), phase("backward"),
                phase("optimizer"), format_percent(r->cpu_share), format_bytes(r->rss_peak_bytes),
                format_value("", r->samples_per_s), format_value("", r->tokens_per_s), rank_state_text(*r)});
@@ -133,7 +133,7 @@ void write_ranks(TextPage& page, const Snapshot& s) {
   page.table(rank_table(ranks, s.run.nodes > 1), [&](size_t row) { return is_culprit(row) ? ink::kYellow : ink::kPlain; },
              [&](size_t row) { return std::string(is_culprit(row) ? "▸" : ""); });
   if (ranks.size() < s.ranks.size()) {
-    page.paragraph("", fmt::format("{} of {} ranks: those that others wait for most; final_summary.json holds them all", ranks.size(), s.ranks.size()), 2, ink::kDim);
+    page.paragraph("", formatted("{} of {} ranks: those that others wait for most; final_summary.json holds them all", ranks.size(), s.ranks.size()), 2, ink::kDim);
   }
 }
 
@@ -144,7 +144,7 @@ void write_memory(TextPage& page, const Snapshot& s) {
   TextTable table({{.title = "", .right = false, .least_width = 20}, {.title = "Median", .least_width = 9}, {.title = "Worst", .least_width = 9},
                    {.title = "Worst Rank", .least_width = 11}, {.title = "Skew %", .least_width = 8}});
   for (const EvidenceRow& row : rows) {
-    table.add({value_label(row.name), format_bytes(row.median), format_bytes(row.worst), row.worst_rank ? fmt::format("{}", *row.worst_rank) : "",
+    table.add({value_label(row.name), format_bytes(row.median), format_bytes(row.worst), row.worst_rank ? formatted("{}", *row.worst_rank) : "",
                format_skew(row.skew_pct)});
   }
   page.table(table);
@@ -177,7 +177,7 @@ void write_other_findings(TextPage& page, const Snapshot& s) {
     const Finding& f = *others[i];
     page.line({{"  "}, {pad_right(name(f.severity), 6), ink::of(f.severity)}, {pad_right(printable(display_name(f.kind)), name_width + 2)}, {f.title}});
   }
-  if (others.size() > kMaxFindingRows) page.line({{fmt::format("  and {} more in final_summary.json", others.size() - kMaxFindingRows), ink::kDim}});
+  if (others.size() > kMaxFindingRows) page.line({{formatted("  and {} more in final_summary.json", others.size() - kMaxFindingRows), ink::kDim}});
 }
 
 void write_sections(TextPage& page, const Snapshot& s) {
