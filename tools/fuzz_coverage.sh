@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")/.."
 CORPUS=${1:-build/fuzz-corpus}
 cmake --preset coverage >build/cmake-coverage.log 2>&1 || { cat build/cmake-coverage.log; exit 1; }
-cmake --build --preset coverage -j "${JOBS:-2}" >build/build-coverage.log 2>&1 || { tail -n 30 build/build-coverage.log; exit 1; }
+cmake --build --preset coverage -j "${JOBS:-2}" --target ring_reader_fuzz run_file_fuzz column_codec_fuzz settings_fuzz summary_read_fuzz control_channel_fuzz >build/build-coverage.log 2>&1 || { tail -n 30 build/build-coverage.log; exit 1; }
 failed=0
 
 # decoder FUZZERS FILES…: the corpora of several fuzzers count together
@@ -17,7 +17,7 @@ decoder() {
   for fuzzer in $fuzzers; do
     LLVM_PROFILE_FILE="build/coverage/$fuzzer.profraw" "build/coverage/$fuzzer" -runs=0 "$CORPUS/$fuzzer" >"build/coverage/$fuzzer.log" 2>&1 ||
       { tail -n 20 "build/coverage/$fuzzer.log"; exit 1; }
-    profiles="$profiles build/coverage/$fuzzer.profraw" objects="$objects -object build/coverage/$fuzzer"
+    profiles="$profiles build/coverage/$fuzzer.profraw" objects="$objects${objects:+ -object }build/coverage/$fuzzer"
   done
   # shellcheck disable=SC2086
   llvm-profdata-22 merge -sparse -o build/coverage/decoder.profdata $profiles

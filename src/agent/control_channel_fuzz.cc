@@ -46,6 +46,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (stepscope::Frame& frame : channel.receive()) got.push_back(std::move(frame));
     if (n <= 0) break;
   }
+  if (channel.open()) {
+    sender = stepscope::Fd();  // the other side goes
+    for (stepscope::Frame& frame : channel.receive()) got.push_back(std::move(frame));
+    if (channel.open()) std::abort();
+  }
   if (got.size() != expected.size()) std::abort();
   for (size_t i = 0; i < got.size(); ++i)
     if (got[i].type != expected[i].type || got[i].body != expected[i].body) std::abort();

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "../../tests/support/changes.h"
+#include "align/config_fact.h"
 #include "store/rebuild.h"
 #include "store/run_reader.h"
 #include "store/run_writer.h"
@@ -33,6 +34,8 @@ StepRow row_of(uint32_t step, uint32_t ranks) {
     cell.has_loss = true, cell.loss = 1.0 / (1 + step);
     row.cells.push_back(cell);
   }
+  row.caused.assign(size_t{ranks} * ranks, 0);
+  for (uint32_t rank = 1; rank < ranks; ++rank) row.caused[rank] = 2;  // of rank 0
   return row;
 }
 
@@ -44,6 +47,11 @@ std::string good_image(uint32_t steps) {
     RunWriter writer(path, options);
     RankLife life;
     life.rank = 0, life.world_size = 3, life.ended = true, life.exit_signal = 9;
+    life.unavailable = {"gpu_time: no device"};
+    life.training_loaders = {7, 9};
+    life.out_of_memory.push_back({.requested_bytes = 1 << 20, .step = 3, .phase = Category::kForward});
+    keep_config_fact(life.configuration, parse_config_fact(5, "loader|workers=0;batch=8"));
+    writer.set_run({.name = "fuzz", .world_size = 3, .nodes = 1, .status = "completed", .exit_code = 0});
     writer.set_lives({life});
     writer.set_group(1, "dp", {0, 1, 2});
     writer.add_event({.kind = "x", .text = "y"});
