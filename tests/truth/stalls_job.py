@@ -23,7 +23,7 @@ p = argparse.ArgumentParser()
 p.add_argument("--mode", choices=("eager", "ddp"), required=True)
 p.add_argument("--steps", type=int, default=120)
 p.add_argument("--mean-ms", type=float, default=40)
-p.add_argument("--width", type=int, default=1400, help="7.8 MB of gradients")
+p.add_argument("--width", type=int, default=2000, help="16 MB of gradients")
 p.add_argument("--seed", type=int, default=1)
 A = p.parse_args()
 
