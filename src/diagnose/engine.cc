@@ -26,6 +26,7 @@ constexpr uint32_t kMemoryStride = 4;
 // Of recorded time between two evaluations, at least: one costs some 0.2 ms per rank, and short steps would ask for many.
 constexpr int64_t kPauseNs = 100'000'000, kPausePerRankNs = 20'000'000;
 constexpr size_t kMaxStoppedMoments = 64;
+constexpr uint32_t kWideEvery = 2;  // evaluations; what shows in the newest steps alone is seen in each
 constexpr size_t kLiveRows = 96;  // the newest steps that live rules about shares and pauses look at
 
 }  // namespace
@@ -41,8 +42,8 @@ struct Engine::Impl {
   FindingBook book;
   std::vector<Finding> findings, external;
   std::vector<Section> sections;
-  std::vector<Finding> memory_said;  // newest, asked for more rarely than the rest
-  uint32_t judged_steps = 0, memory_due = 0, offset = 0;
+  std::vector<Finding> wide_said, memory_said;  // newest, asked for more rarely than the rest
+  uint32_t evaluations = 0, judged_steps = 0, memory_due = 0, offset = 0;
   int64_t interrupted_ns = 0, judged_end_ns = std::numeric_limits<int64_t>::min() / 2;  // end of the newest row that was judged
   bool over = false;
   double flops_per_step = 0, peak_flops = 0;
@@ -139,9 +140,10 @@ struct Engine::Impl {
     judged_end_ns += since_ns;
     const auto newest = static_cast<size_t>(limits.straggler_live_steps + limits.warmup_steps);
     std::vector<Finding> said = ask(judged(newest_rows(table, newest)));
-    for (Finding& f : ask(judged(newest_rows(table, kLiveRows)))) {
+    if (evaluations++ % kWideEvery == 0) wide_said = ask(judged(newest_rows(table, kLiveRows)));
+    for (const Finding& f : wide_said) {
       const bool twice = std::any_of(said.begin(), said.end(), [&](const Finding& s) { return s.kind == f.kind && s.ranks == f.ranks; });
-      if (!twice) said.push_back(std::move(f));
+      if (!twice) said.push_back(f);
     }
     if (closed >= memory_due) {
       memory_said = ask_memory();
