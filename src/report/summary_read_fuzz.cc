@@ -36,7 +36,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string again = summary_json(*read);
   const Result<Snapshot> twice = read_summary(again, "again");
   if (!twice || summary_json(*twice) != again) std::abort();  // what we write, we read
-  if (summary_text(*read).empty() || summary_html(*read).empty()) std::abort();
+  if (summary_text(*read).empty()) std::abort();
+  if ((data[0] & 12) == 0 && summary_html(*read).empty()) std::abort();  // fifty times as slow
   (void)compare_text(compare(*read, healthy), {});
   (void)compare_json(compare(healthy, *read));
   return 0;
