@@ -15,7 +15,7 @@
 namespace {
 
 // Frames as they lie in the bytes: the second opinion.
-size_t whole_frames(const std::string& wire, std::vector<stepscope::Frame>& out) {
+void whole_frames(const std::string& wire, std::vector<stepscope::Frame>& out) {
   size_t at = 0;
   while (wire.size() - at >= 5) {
     uint32_t length;
@@ -24,7 +24,6 @@ size_t whole_frames(const std::string& wire, std::vector<stepscope::Frame>& out)
     out.push_back({static_cast<stepscope::FrameType>(wire[at]), wire.substr(at + 5, length)});
     at += 5 + length;
   }
-  return at;
 }
 
 }  // namespace

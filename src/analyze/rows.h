@@ -35,14 +35,4 @@ Rows thinned(const Rows& rows, size_t count);
 // Rows without any of `tags`.
 Rows without(const Rows& rows, uint32_t tags);
 
-// Median of a figure of the other ranks that are present in the row; NaN when there are none.
-template <class Figure>
-double others_median(const StepRow& row, int rank, Figure figure) {
-  std::vector<double> values;
-  values.reserve(row.cells.size());
-  for (size_t r = 0; r < row.cells.size(); ++r)
-    if (static_cast<int>(r) != rank && row.cells[r].present) values.push_back(figure(row.cells[r]));
-  return median(std::move(values));
-}
-
 }  // namespace stepscope

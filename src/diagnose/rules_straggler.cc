@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "analyze/others.h"
 #include "analyze/robust.h"
 #include "analyze/straggler.h"
 #include "analyze/whatif.h"
@@ -247,9 +248,12 @@ Finding finding_of(const Judged& j, int rank, const std::vector<LateBlock>& bloc
   const size_t top = index(n.phase);
   const auto figure = [&](const Cell& cell) { return n.named ? cell.ms[top] : cell.own_ms(); };
   const double threshold = 0.5 * (n.named ? e.category_ms[top] : e.excess_ms);
+  Others others;
   const auto excess = [&](const StepRow& row) -> double {
     if (static_cast<size_t>(rank) >= row.cells.size() || !row.cells[rank].present) return std::nan("");
-    return figure(row.cells[rank]) - others_median(row, rank, figure);  // alone: NaN, no excess
+    const double own = figure(row.cells[rank]);
+    others.look(row, figure);
+    return own - others.median_without(own);  // alone: NaN, no excess
   };
   f.first_step = j.onset(threshold, excess, n.phase == Category::kInputWait ? j.batches_ahead() : 0);
   f.last_step = blocks.back().rows.rows.back()->step;
