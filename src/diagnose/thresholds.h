@@ -29,6 +29,7 @@ namespace stepscope {
   X(straggler_min_excess, 0.03)      \
   X(straggler_block_steps, 32)       \
   X(straggler_live_steps, 16)        \
+  X(straggler_passing_s, 10)         \
   X(phase_share, 0.55)               \
   X(pause_min_repeats, 3)            \
   X(pause_min_ms, 20.0)              \
