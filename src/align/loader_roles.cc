@@ -12,6 +12,7 @@ LoaderRoles::Role LoaderRoles::role(uint64_t loader) const {
 
 void LoaderRoles::created(uint64_t loader, bool with_workers, double batch) {
   Loader& l = loaders_[loader];
+  ++l.begun;
   l.starting = with_workers;
   l.batch = batch;
 }
@@ -33,6 +34,10 @@ double LoaderRoles::fetched(uint64_t loader, int64_t ns, Category charged_to) {
   return l.batch;
 }
 
+void LoaderRoles::passed(int64_t ns) {
+  if (fetched_since_work_ && role(newest_) == Role::kUnknown) pending_.gap_ns += ns;
+}
+
 bool LoaderRoles::counts(double samples, double tokens, bool evaluating) {
   const Role role_now = newest_ ? role(newest_) : evaluating ? Role::kEvaluation : Role::kTraining;
   if (role_now == Role::kEvaluation) return false;
@@ -44,10 +49,16 @@ void LoaderRoles::training_work(std::vector<uint64_t>& training) {
   // A batch that leads to gradients is training, whatever ran on it before (a teacher's forward looks like evaluation).
   if (newest_ && fetched_since_work_) {
     loaders_[newest_].role = Role::kTraining;
+    if (first_to_train_ == 0) first_to_train_ = newest_, begun_at_first_ = loaders_[newest_].begun;
     if (training.size() < kMaxTrainingLoaders && std::find(training.begin(), training.end(), newest_) == training.end())
       training.push_back(newest_);
   }
   pending_ = {};
+}
+
+int32_t LoaderRoles::epoch() const {
+  const auto found = loaders_.find(first_to_train_);
+  return found == loaders_.end() ? -1 : found->second.begun - begun_at_first_;
 }
 
 LoaderRoles::Wrongly LoaderRoles::evaluation_work() {

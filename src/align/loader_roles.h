@@ -20,7 +20,7 @@ class LoaderRoles {
 
   // What was charged to training since the newest work of a loader that turns out to be for evaluation.
   struct Wrongly {
-    int64_t fetch_ns = 0, epoch_ns = 0;
+    int64_t fetch_ns = 0, epoch_ns = 0, gap_ns = 0;
     double samples = 0, tokens = 0;
   };
 
@@ -34,6 +34,8 @@ class LoaderRoles {
 
   // A batch came, after `ns` charged to `charged_to`. Returns the samples that it has by the loader's set-up.
   double fetched(uint64_t loader, int64_t ns, Category charged_to);
+  // Time without a name: after a batch whose loader is not known yet it is for what the batch is for.
+  void passed(int64_t ns);
   // Samples and tokens found in the newest batch; false where they are not for training. `evaluating`: for programs without
   // a loader.
   bool counts(double samples, double tokens, bool evaluating);
@@ -44,6 +46,9 @@ class LoaderRoles {
   // A backward or an optimizer step is over: what follows says nothing about a batch that came before it.
   void work_ended() { fetched_since_work_ = false; }
 
+  // How often the first loader that trained was started over, from 0 on; -1 = none has trained yet.
+  int32_t epoch() const;
+
   uint64_t newest() const { return newest_; }  // loader of the newest batch, 0 = none yet
   bool newest_feeds_training() const { return fetched_since_work_ && trains(newest_); }
 
@@ -52,12 +57,14 @@ class LoaderRoles {
   struct Loader {
     Role role = Role::kUnknown;
     double batch = 0;
+    int32_t begun = 0;      // iterators made
     bool starting = false;  // its iterator was just made: the first fetch waits for the start of workers
   };
   Role role(uint64_t loader) const;
 
   std::map<uint64_t, Loader> loaders_;
-  uint64_t newest_ = 0;
+  uint64_t newest_ = 0, first_to_train_ = 0;
+  int32_t begun_at_first_ = 0;  // iterators of that loader when it first trained
   bool fetched_since_work_ = false;
   Wrongly pending_;  // while the role of the newest loader is unknown
 };

@@ -126,6 +126,7 @@ struct RankStep {
   double counted_samples = 0, counted_tokens = 0;  // from the shapes of fetched batches
   double flops = 0;                         // as the program logged them
   uint64_t h2d_bytes = 0;                   // copied to the device: the size of the batch where nobody tells it
+  int32_t epoch = -1;                       // of its first training work; -1 = not known
   uint64_t signature = 0;                   // hash of the optimizers that stepped: compare like with like
   uint32_t records = 0, lost = 0;
 

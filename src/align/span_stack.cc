@@ -70,7 +70,7 @@ Now SpanStack::now(Category gap, bool tail_stalls) const {
 }
 
 Category category_of_phase_name(const std::string& name) {
-  static constexpr std::array<std::pair<std::string_view, Category>, 22> kKnown = {{
+  static constexpr std::array<std::pair<std::string_view, Category>, 23> kKnown = {{
       {"validation", Category::kValidation}, {"validate", Category::kValidation}, {"eval", Category::kValidation},
       {"evaluation", Category::kValidation}, {"test", Category::kValidation}, {"checkpoint", Category::kCheckpoint},
       {"save", Category::kCheckpoint}, {"checkpointing", Category::kCheckpoint}, {"logging", Category::kLogging},
@@ -78,7 +78,7 @@ Category category_of_phase_name(const std::string& name) {
       {"backward", Category::kBackward}, {"optimizer", Category::kOptimizer}, {"optimizer_step", Category::kOptimizer},
       {"h2d", Category::kH2d}, {"input", Category::kInputWait}, {"input_wait", Category::kInputWait},
       {"data", Category::kInputWait}, {"dataloader", Category::kInputWait}, {"compile", Category::kCompile},
-      {"startup", Category::kStartup}}};
+      {"startup", Category::kStartup}, {"stepscope", Category::kHostPause}}};  // the last one: what the observer itself does there
   std::string lower(name);
   std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
   for (const auto& [known, category] : kKnown)

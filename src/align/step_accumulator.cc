@@ -98,6 +98,7 @@ void StepAccumulator::join(StepAccumulator& later) {
   data_.gc_ns += b.gc_ns;
   data_.sync_ns += b.sync_ns;
   if (b.has_loss) data_.loss = b.loss, data_.has_loss = true;
+  if (data_.epoch < 0) data_.epoch = b.epoch;
   data_.tokens += b.tokens;
   data_.samples += b.samples;
   data_.counted_samples += b.counted_samples;

@@ -61,6 +61,8 @@ struct StepBuilder::Impl {
   LoaderRoles loaders;
   double last_batch = 0;             // samples counted for the newest fetch, until its shape is told
   bool samples_logged = false, tokens_logged = false;  // by the program: then nothing is counted
+  int32_t epoch_told = -1;           // what the program called it: where no loader tells the changes, up to the next word
+  int32_t first_epoch = 0;           // number of the first one
   bool scaler_stepped = false;
   int step_depth = 0;
   DeviceMemory memory;
@@ -102,6 +104,7 @@ struct StepBuilder::Impl {
     if (!now.stall) {
       flush_stall();
       open.add_own(now.category, ns);
+      if (now.category == Category::kUnattributed) loaders.passed(ns);
       return;
     }
     if (!open_stall) {
@@ -287,6 +290,23 @@ struct StepBuilder::Impl {
   void training_work() {
     evaluating = false;
     loaders.training_work(life.training_loaders);
+    if (open.facts().epoch >= 0) return;
+    const int32_t counted = loaders.epoch();
+    open.facts().epoch = counted < 0 ? epoch_told : first_epoch + counted;
+  }
+
+  // Loaders tell when epochs change; the program's word only names them, and may come at their begin, at their end or
+  // with each step. Said in the first step it is the number of the first epoch (a run that was resumed). Trainers say
+  // fractions.
+  void name_epoch(double value) {
+    constexpr double kMost = 1e9;
+    if (!(value >= 0 && value < kMost)) return;
+    epoch_told = static_cast<int32_t>(value);
+    const int32_t counted = loaders.epoch();
+    if (life.steps > 0 || counted > 0) return;
+    first_epoch = epoch_told;
+    for (RankStep* facts : {&done.facts(), &open.facts()})
+      if (facts->epoch >= 0 || counted < 0) facts->epoch = epoch_told;
   }
 
   void evaluation_work() {
@@ -294,6 +314,7 @@ struct StepBuilder::Impl {
     const LoaderRoles::Wrongly wrongly = loaders.evaluation_work();
     open.move_own(Category::kInputWait, Category::kValidation, wrongly.fetch_ns);
     open.move_own(Category::kEpochStart, Category::kValidation, wrongly.epoch_ns);
+    open.move_own(Category::kUnattributed, Category::kValidation, wrongly.gap_ns);
     open.facts().counted_samples -= wrongly.samples;
     open.facts().counted_tokens -= wrongly.tokens;
   }
@@ -521,6 +542,7 @@ struct StepBuilder::Impl {
         if (*name == "tokens") facts.tokens += value, tokens_logged = true;
         if (*name == "samples") facts.samples += value, samples_logged = true;
         if (*name == "flops") facts.flops += value;
+        if (*name == "epoch") name_epoch(value);
         return;
       }
       case Kind::kShape:

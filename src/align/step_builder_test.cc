@@ -286,6 +286,20 @@ TEST(Ledger, ValidationIsNotMixedIn) {
 }
 
 // eval() without no_grad, on batches of another loader and then of the training's own.
+TEST(Ledger, WorkOnABatchBeforeTheFirstEvaluationIsEvaluation) {
+  Loop l;
+  for (int i = 0; i < 3; ++i) {
+    l.fetch(1).pass(700).forward().backward().optimizer();
+    if (i > 0) l.fetch(2).pass(20'000).forward(1, false);
+  }
+  const auto steps = l.finish();
+  const auto own_ms = [&](int step, Category c) { return 1e-6 * static_cast<double>(steps[step].own[index(c)]); };
+  ASSERT_EQ(steps.size(), 3u);
+  EXPECT_NEAR(own_ms(2, Category::kValidation), 20 + 0.1 + 1, 0.2);  // with its fetch and forward
+  EXPECT_LT(own_ms(2, Category::kUnattributed), 1);                  // 0.7 ms on a training batch
+  EXPECT_GT(own_ms(2, Category::kUnattributed), 0.6);
+}
+
 TEST(Ledger, EvaluationWithGradientsIsToldByTheMode) {
   Loop l;
   for (int epoch = 0; epoch < 3; ++epoch) {
@@ -438,6 +452,69 @@ TEST(Throughput, WhatTheProgramLogsIsTakenInstead) {
   EXPECT_EQ(samples_of(steps), 48);
   EXPECT_EQ(steps[0].tokens, 100);
   EXPECT_EQ(steps[3].flops, 1e9);
+}
+
+std::vector<int32_t> epochs_of(const std::vector<RankStep>& steps) {
+  std::vector<int32_t> out;
+  for (const RankStep& s : steps) out.push_back(s.epoch);
+  return out;
+}
+
+TEST(Epoch, IsHowOftenTheTrainingLoaderWasStartedOver) {
+  Loop l;
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    l.epoch(1, 16);
+    for (int i = 0; i < 2; ++i) l.fetch().forward().backward().optimizer();
+    l.epoch(2, 16);  // evaluation has a loader of its own
+    for (int v = 0; v < 3; ++v) l.fetch(2).forward(1, false);
+  }
+  EXPECT_EQ(epochs_of(l.finish()), (std::vector<int32_t>{0, 0, 1, 1, 2, 2}));
+}
+
+TEST(Epoch, ASanityCheckBeforeTrainingDoesNotCount) {
+  Loop l;
+  l.epoch(2, 16).fetch(2).forward(1, false);
+  l.epoch(1, 16).epoch(1, 16);  // looked at, then started
+  for (int i = 0; i < 2; ++i) l.fetch().forward().backward().optimizer();
+  EXPECT_EQ(epochs_of(l.finish()), (std::vector<int32_t>{0, 0}));
+}
+
+TEST(Epoch, TheFirstStepsWordIsTheNumberOfTheFirst) {
+  Loop l;
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    l.epoch(1, 16);
+    for (int i = 0; i < 2; ++i) {
+      l.fetch().forward().backward().optimizer();
+      l.value("epoch", 7 + epoch + 0.5 * (i + 1));  // as trainers count: 8.0 after the last step of epoch 7
+    }
+  }
+  EXPECT_EQ(epochs_of(l.finish()), (std::vector<int32_t>{7, 7, 8, 8}));
+}
+
+TEST(Epoch, SaidOnceAtItsEndItNamesNoStepOfItsOwn) {
+  Loop l;
+  for (int epoch = 1; epoch <= 2; ++epoch) {
+    l.epoch(1, 16);
+    for (int i = 0; i < 3; ++i) l.fetch().forward().backward().optimizer();
+    l.value("epoch", epoch);
+  }
+  EXPECT_EQ(epochs_of(l.finish()), (std::vector<int32_t>{0, 0, 0, 1, 1, 1}));
+}
+
+TEST(Epoch, WithoutALoaderTheProgramsWordHolds) {
+  Loop l;
+  for (int epoch = 3; epoch < 5; ++epoch) {
+    l.value("epoch", epoch);
+    for (int i = 0; i < 2; ++i) l.forward().backward().optimizer();
+  }
+  EXPECT_EQ(epochs_of(l.finish()), (std::vector<int32_t>{3, 3, 4, 4}));
+}
+
+TEST(Epoch, IsUnknownWithoutAnyWord) {
+  Loop l;
+  for (int i = 0; i < 2; ++i) l.forward().backward().optimizer();
+  l.value("epoch", -1).value("epoch", 1e30).forward().backward().optimizer();
+  EXPECT_EQ(epochs_of(l.finish()), (std::vector<int32_t>{-1, -1, -1}));
 }
 
 TEST(Configuration, FactsAreReadAndReplaced) {

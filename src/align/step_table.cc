@@ -102,6 +102,7 @@ Cell to_cell(const RankStep& step) {
   cell.flops = step.flops;
   cell.loss = step.loss;
   cell.has_loss = step.has_loss;
+  cell.epoch = step.epoch;
   cell.signature = step.signature;
   return cell;
 }

@@ -59,6 +59,7 @@ struct Cell {
   uint32_t collectives = 0, small_collectives = 0;  // small: below kSmallCollectiveBytes and outside of backward
   double bytes = 0, samples = 0, tokens = 0, flops = 0, loss = 0;
   bool has_loss = false;
+  int32_t epoch = -1;               // < 0: not known
   uint64_t signature = 0;
 
   float own_ms() const;  // all but transfer and wait

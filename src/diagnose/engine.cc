@@ -7,6 +7,7 @@
 
 #include "align/step_table.h"
 #include "analyze/attribution.h"
+#include "analyze/epochs.h"
 #include "analyze/run_sums.h"
 #include "analyze/stopped.h"
 #include "diagnose/finding_book.h"
@@ -35,6 +36,7 @@ struct Engine::Impl {
   Thresholds limits;
   StepTable table;
   RunSums sums;
+  Epochs epochs;
   std::map<int, RankLife> lives;
   std::map<int, DeviceRoom> rooms;
   std::map<int, std::deque<int64_t>> stopped;  // by rank: when it was seen so, the newest
@@ -77,6 +79,7 @@ struct Engine::Impl {
     for (const auto& [rank, moments] : stopped)
       if (stood_still(row, rank, moments)) charge_stopped(row, rank);
     sums.add(row);
+    epochs.add(row);
     if (row_sink) row_sink(row);
   }
 
@@ -247,6 +250,7 @@ Snapshot Engine::snapshot() const {
   s.observer.coverage = m.table.cells_expected() ? static_cast<double>(m.table.cells_seen()) / static_cast<double>(m.table.cells_expected()) : 0;
   s.observer.notes = m.notes;
   const Judged whole = m.judged(all_rows(m.table));
+  fill_epochs(s, m.epochs);
   fill_tables(s, whole, m.sums, m.sections, {m.flops_per_step, m.peak_flops});
   return s;
 }

@@ -47,6 +47,15 @@ struct RankStat {
   LedgerNs ledger{};                     // sums to process_wall_ms
 };
 
+// One pass over the training data, where loaders or the program tell them.
+struct EpochStat {
+  int32_t epoch = 0;                     // as the program numbers them, else from 0 on
+  uint32_t first_step = 0, last_step = 0, steps = 0;
+  double wall_ms = 0;                    // sum over its steps, what lies between them included
+  LedgerNs ledger{};                     // mean over ranks
+  std::optional<double> samples_per_s;   // of the job
+};
+
 struct CollectiveStat {
   std::string group, op;                 // group: name or "ranks 0-3"
   std::vector<int> ranks;
@@ -93,6 +102,8 @@ struct Snapshot {
   uint32_t steps = 0, steps_analyzed = 0;
   Percentiles wall_ms;
   std::vector<PhaseStat> phases;
+  std::vector<EpochStat> epochs;         // the first and the newest
+  uint32_t epochs_count = 0;             // all of them
   std::vector<RankStat> ranks;
   std::vector<CollectiveStat> collectives;
   std::vector<DeviceMemoryRank> memory;

@@ -279,6 +279,19 @@ void fill_throughput(Snapshot& s, const Judged& j, const RunSums& sums, const Fl
 
 }  // namespace
 
+void fill_epochs(Snapshot& s, const Epochs& epochs) {
+  for (const EpochSums& sums : epochs.told()) {
+    EpochStat e;
+    e.epoch = sums.epoch;
+    e.first_step = sums.first_step, e.last_step = sums.last_step, e.steps = sums.steps;
+    e.wall_ms = sums.wall_ms;
+    for (size_t c = 0; c < kCategoryCount; ++c) e.ledger[c] = static_cast<int64_t>(std::llround(sums.ms[c] * 1e6));
+    if (sums.samples > 0 && sums.wall_ms > 0) e.samples_per_s = sums.samples / sums.wall_ms * 1e3;
+    s.epochs.push_back(std::move(e));
+  }
+  s.epochs_count = s.epochs.empty() ? 0 : epochs.count();
+}
+
 void fill_tables(Snapshot& s, const Judged& whole, const RunSums& sums, const std::vector<Section>& external, const FlopsGiven& flops) {
   s.job_clock = whole.on_device() ? "gpu" : "cpu";
   fill_phases(s, whole, sums);

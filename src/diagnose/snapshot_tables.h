@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "analyze/epochs.h"
 #include "analyze/run_sums.h"
 #include "diagnose/judged.h"
 #include "diagnose/snapshot.h"
@@ -18,5 +19,7 @@ struct FlopsGiven {
 // Fills all of `s` that follows from steps and lives; findings must be there already (sections name their worst).
 void fill_tables(Snapshot& s, const Judged& whole, const RunSums& sums, const std::vector<Section>& external,
                  const FlopsGiven& flops = {});
+
+void fill_epochs(Snapshot& s, const Epochs& epochs);
 
 }  // namespace stepscope

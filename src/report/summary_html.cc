@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text_format.h"
+#include "report/epoch_rows.h"
 #include "report/evidence_table.h"
 #include "report/figures.h"
 #include "report/html_charts.h"
@@ -16,6 +17,7 @@ namespace {
 
 constexpr size_t kMaxRanksShown = 64;
 constexpr size_t kMaxBars = 16;
+constexpr size_t kMaxEpochs = 24;
 
 std::string esc(std::string_view text) { return html_escaped(text); }
 
@@ -145,6 +147,16 @@ std::string steps_html(const Snapshot& s) {
          s.recent.front().step, s.recent.back().step) + legend;
 }
 
+std::string epochs_html(const Snapshot& s) {
+  const EpochTable epochs = epoch_table(s, kMaxEpochs);
+  if (epochs.rows.empty()) return "";
+  HtmlTable table(epochs.titles, {});
+  for (const std::vector<std::string>& row : epochs.rows) table.add(row);
+  std::string out = title("Epochs", "shares of the epoch's time, mean over ranks; what follows the last step is not in it") + table.html();
+  if (!epochs.note.empty()) out += "<p class=\"soft\">" + esc(epochs.note) + "</p>";
+  return out;
+}
+
 std::string ranks_html(const Snapshot& s) {
   if (s.ranks.empty()) return "";
   const std::vector<const RankStat*> ranks = ranks_to_show(s, kMaxRanksShown);
@@ -240,6 +252,7 @@ std::string summary_html(const Snapshot& s) {
   out += card(ledger_html(s));
   out += card(step_table_html(s));
   out += card(steps_html(s));
+  out += card(epochs_html(s));
   out += card(ranks_html(s));
   out += card(memory_html(s));
   out += card(collectives_html(s));

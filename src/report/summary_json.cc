@@ -100,6 +100,21 @@ OrderedJson phases_json(const Snapshot& s) {
   return out;
 }
 
+OrderedJson epochs_json(const Snapshot& s) {
+  OrderedJson out = OrderedJson::array();
+  for (const EpochStat& e : s.epochs) {
+    OrderedJson categories = OrderedJson::object();
+    for (size_t i = 0; i < kCategoryCount; ++i)
+      if (e.ledger[i] != 0) categories[std::string(kCategoryNames[i])] = json_ns_as_ms(e.ledger[i]);
+    out.push_back({{"epoch", e.epoch},
+                   {"steps", {{"first", e.first_step}, {"last", e.last_step}, {"count", e.steps}}},
+                   {"wall_ms", json_number(e.wall_ms)},
+                   {"samples_per_s", json_number(e.samples_per_s)},
+                   {"categories", std::move(categories)}});
+  }
+  return {{"count", s.epochs_count}, {"kept", std::move(out)}};
+}
+
 OrderedJson per_rank_json(const Snapshot& s) {
   OrderedJson out = OrderedJson::array();
   for (const RankStat& r : s.ranks) {
@@ -192,6 +207,7 @@ std::string summary_json(const Snapshot& s) {
   out["ledger"] = ledger_json(s);
   out["steps"] = steps_json(s);
   out["phases"] = phases_json(s);
+  out["epochs"] = epochs_json(s);
   out["per_rank"] = per_rank_json(s);
   out["collectives"] = collectives_json(s);
   out["memory"] = memory_json(s);

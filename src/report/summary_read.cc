@@ -149,6 +149,15 @@ void read_tables(const JsonFields& root, Snapshot& s) {
                         f.optional_int("worst_rank")});
   }
   s.phases = ordered_phases(s);
+  const JsonFields epochs = root.child("epochs");
+  s.epochs_count = epochs.count32("count");
+  for (const JsonFields& f : epochs.children("kept")) {
+    const JsonFields steps = f.child("steps"), categories = f.child("categories");
+    EpochStat e{f.int_or("epoch", 0), steps.count32("first"), steps.count32("last"), steps.count32("count"), f.number_or_zero("wall_ms"), {},
+                f.number("samples_per_s")};
+    for (size_t i = 0; i < kCategoryCount; ++i) e.ledger[i] = categories.ms_as_ns(kCategoryNames[i].data());
+    s.epochs.push_back(std::move(e));
+  }
   for (const JsonFields& f : root.children("collectives")) {
     s.collectives.push_back({f.text("group"), f.text("op"), f.ints("ranks"), f.number_or_zero("per_step"),
                              f.number_or_zero("bytes_per_step"), f.number("transfer_ms"), f.number("wait_ms"), f.number("bus_gb_per_s")});

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/text_format.h"
+#include "report/epoch_rows.h"
 #include "report/evidence_table.h"
 #include "report/figures.h"
 #include "report/ledger_bar.h"
@@ -17,6 +18,7 @@ namespace {
 
 constexpr size_t kMargin = 10;         // of the verdict's labels
 constexpr size_t kMaxFindingRows = 12;
+constexpr size_t kMaxEpochRows = 8;
 
 using Piece = TextPage::Piece;
 
@@ -137,6 +139,18 @@ void write_ranks(TextPage& page, const Snapshot& s) {
   }
 }
 
+void write_epochs(TextPage& page, const Snapshot& s) {
+  const EpochTable epochs = epoch_table(s, kMaxEpochRows);
+  if (epochs.rows.empty()) return;
+  page.heading("Epochs", "shares of the epoch's time, mean over ranks; what follows the last step is not in it");
+  std::vector<TextColumn> columns;
+  for (const std::string& title : epochs.titles) columns.push_back({.title = title, .priority = static_cast<int>(columns.size())});
+  TextTable table(std::move(columns));
+  for (const std::vector<std::string>& row : epochs.rows) table.add(row);
+  page.table(table);
+  if (!epochs.note.empty()) page.paragraph("", epochs.note, 2, ink::kDim);
+}
+
 void write_memory(TextPage& page, const Snapshot& s) {
   const std::vector<EvidenceRow> rows = memory_rows(s);
   if (rows.empty()) return;
@@ -212,6 +226,7 @@ std::string summary_text(const Snapshot& s, const TextOptions& options) {
   write_verdict(page, s);
   write_ledger(page, s);
   write_step_table(page, s);
+  write_epochs(page, s);
   write_ranks(page, s);
   write_memory(page, s);
   write_collectives(page, s);

@@ -31,6 +31,7 @@ constexpr std::array<MetricInfo, kMetricCount> kMetrics = [] {
   all[kSamples] = {65, "samples", MetricKind::kReal, true};
   all[kTokens] = {66, "tokens", MetricKind::kReal, true};
   all[kBytes] = {67, "bytes", MetricKind::kReal, true};
+  all[kEpoch] = {68, "epoch", MetricKind::kCount, false};
   all[kCpu] = {80, "cpu", MetricKind::kTime, false, kCoarse};
   all[kGc] = {81, "gc", MetricKind::kTime, true};
   all[kSync] = {82, "sync", MetricKind::kTime, true};
@@ -171,6 +172,7 @@ FlatCell to_flat(const Cell& cell) {
   flat.loss = cell.loss, flat.has_loss = cell.has_loss;
   flat.samples = cell.samples, flat.tokens = cell.tokens, flat.bytes = cell.bytes;
   flat.signature = cell.signature;
+  flat.epoch = cell.epoch;
   for (const CellStall& stall : cell.stalls)
     if (stall.phase != Category::kBackward) flat.outside_ms += stall.transfer_ms;
   flat.tags = cell.tags;
@@ -206,6 +208,7 @@ MetricValues quantise(const FlatCell& cell, uint32_t quantum_ns) {
   out[kTokens] = float_to_ordered(cell.tokens, 0);
   out[kH2dBytes] = float_to_ordered(cell.h2d_bytes, 0);
   out[kBytes] = float_to_ordered(cell.bytes, 0);
+  out[kEpoch] = int64_t{cell.epoch} + 1;
   out[kInvoluntary] = int64_t{cell.involuntary_switches} + 1;
   out[kCollectives] = cell.collectives, out[kSmallCollectives] = cell.small_collectives;
   out[kFetches] = cell.fetches, out[kFetchReady] = cell.fetch_ready;
@@ -236,6 +239,7 @@ Cell restore(const MetricValues& values, uint32_t quantum_ns) {
   cell.tokens = ordered_to_float(values[kTokens], 0);
   cell.h2d_bytes = ordered_to_float(values[kH2dBytes], 0);
   cell.bytes = ordered_to_float(values[kBytes], 0);
+  cell.epoch = values[kEpoch] <= 0 ? -1 : to_int(values[kEpoch] - 1);
   cell.involuntary_switches = values[kInvoluntary] <= 0 ? -1 : to_int(values[kInvoluntary] - 1);
   cell.collectives = to_count(values[kCollectives]), cell.small_collectives = to_count(values[kSmallCollectives]);
   cell.fetches = to_count(values[kFetches]), cell.fetch_ready = to_count(values[kFetchReady]);

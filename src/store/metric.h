@@ -35,7 +35,7 @@ enum Metric : uint8_t {
   kRest = kCategoryCount,  // wall time that no category holds: 0 but for damaged input
   kAbsent,                 // 1 = the rank was not seen in this step
   kOutside,                // of comm_transfer: what blocked outside of backward
-  kTags, kCaused, kWaitedFor, kPeak, kLoss, kSamples, kTokens, kBytes, kCpu, kGc, kSync, kInvoluntary,
+  kTags, kCaused, kWaitedFor, kPeak, kLoss, kSamples, kTokens, kBytes, kCpu, kGc, kSync, kInvoluntary, kEpoch,
   kCollectives, kSmallCollectives, kFetches, kFetchReady, kFetchOutOfOrder, kFetchInFlight, kSignature,
   kGpu, kHostBound, kDeviceComm, kAllocated, kReserved, kActive, kInactiveSplit, kPeakBytes, kRetries, kOoms, kDeviceFrees, kHeldBytes, kH2dBytes,
   kHost, kHostRest = kHost + kCategoryCount,
@@ -56,7 +56,7 @@ struct FlatCell {
   double allocated_bytes = -1, reserved_bytes = -1, active_bytes = -1, inactive_split_bytes = -1, peak_bytes = -1, held_bytes = -1, h2d_bytes = 0;
   uint64_t signature = 0, retries = 0, ooms = 0, device_frees = 0;
   uint32_t tags = 0, host_bound = 0, collectives = 0, small_collectives = 0, fetches = 0, fetch_ready = 0, fetch_out_of_order = 0, fetch_in_flight = 0;
-  int32_t involuntary_switches = -1;
+  int32_t involuntary_switches = -1, epoch = -1;
   int32_t waited_for = -1;  // the rank that caused most of its waiting, -1 = it did not wait
   bool present = false, has_loss = false, gpu = false;
 };

@@ -71,6 +71,7 @@ RankStep step_of(const StepRow& row, const Cell& cell) {
   step.loss = cell.loss, step.has_loss = cell.has_loss;
   step.tokens = cell.tokens, step.samples = cell.samples;
   step.h2d_bytes = static_cast<uint64_t>(std::max(0.0, cell.h2d_bytes));
+  step.epoch = cell.epoch;
   step.signature = cell.signature;
   return step;
 }

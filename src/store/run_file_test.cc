@@ -94,6 +94,7 @@ void expect_same(const Cell& was, const Cell& is, double quantum_ms) {
   expect_number(was.h2d_bytes, is.h2d_bytes, std::ldexp(1, -23), "h2d_bytes");
   expect_number(was.bytes, is.bytes, std::ldexp(1, -23), "bytes");
   EXPECT_EQ(was.signature, is.signature);
+  EXPECT_EQ(was.epoch, is.epoch);
   EXPECT_EQ(was.involuntary_switches, is.involuntary_switches);
   EXPECT_EQ(was.collectives, is.collectives);
   EXPECT_EQ(was.small_collectives, is.small_collectives);

@@ -154,6 +154,7 @@ class WildRows {
     if (c.has_loss) c.loss = number();
     c.samples = number(), c.tokens = number(), c.bytes = static_cast<double>(random_() % (1u << 24));
     c.signature = random_();
+    c.epoch = static_cast<int32_t>(random_() % 50) - 1;
     c.gpu = random_() % 3 == 0;
     if (c.gpu) {
       for (float& value : c.host_ms) value = random_() % 3 ? 0 : ms();

@@ -35,6 +35,8 @@ class RandomSnapshot {
     const int ranks = small();
     for (int r = 0; r < ranks; ++r) s.ranks.push_back(rank(r));
     for (int r = 0; r < small() % 4; ++r) s.memory.push_back({r, maybe(), maybe(), maybe(), maybe(), maybe(), maybe()});
+    for (int i = small() % 4; i > 0; --i) s.epochs.push_back({small(), count32(), count32(), count32(), number(), ledger(), maybe()});
+    if (!s.epochs.empty()) s.epochs_count = count32();
     for (int i = small() % 3; i > 0; --i) s.collectives.push_back({text(), text(), ints(), number(), number(), maybe(), maybe(), maybe()});
     s.throughput = s.system = s.process = values();
     s.observer = {random_(), random_() % 9, random_() % 3, maybe(), number(), texts(), texts()};
@@ -60,6 +62,12 @@ class RandomSnapshot {
  private:
   bool chance() { return random_() % 3 != 0; }
   int small() { return static_cast<int>(random_() % 24); }
+  uint32_t count32() { return static_cast<uint32_t>(random_()); }
+  LedgerNs ledger() {
+    LedgerNs out{};
+    for (int64_t& ns : out) ns = duration();
+    return out;
+  }
   int64_t duration() { return random_() % 4 == 0 ? 0 : static_cast<int64_t>(random_() >> (17 + random_() % 35)); }  // a day and a half at most
   double number() {
     switch (random_() % 12) {
