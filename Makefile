@@ -64,8 +64,10 @@ test-fast: build unit ## C++ unit tests and the quick half of pytest
 
 matrix: setup ## every launch command, loop and framework, bare and observed (docs/matrix.md); MATRIX_FLAGS=--group=loop for less
 	@STEPSCOPE_VENV=$(VENV) tools/setup_matrix.sh $(MATRIX_VENV)
-	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PY) -m pip --python $(MATRIX_VENV)/bin/python install --quiet --disable-pip-version-check \
-	  --no-deps --no-build-isolation --force-reinstall .
+	@rm -rf build/matrix-wheel
+	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PY) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation -w build/matrix-wheel .
+	@for v in $(MATRIX_VENV) $(dir $(MATRIX_VENV))torch-*; do [ ! -x $$v/bin/python ] || \
+	  $$v/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall build/matrix-wheel/*.whl || exit 1; done
 	nice -n 19 $(MATRIX_VENV)/bin/python tests/matrix/matrix.py $(MATRIX_FLAGS)
 
 bench: build ## what it costs: benchmarks of the rooms, overhead on real trainings (docs/overhead.md)

@@ -1,10 +1,11 @@
 #!/bin/sh
-# Makes the environment of `make matrix`: torch of the project's own environment, the frameworks in their newest versions.
+# Makes the environments of `make matrix`: torch of the project's own environment with the frameworks in their newest
+# versions, and beside it one for each older torch (some 3 GB each).
 #
-#   tools/setup_matrix.sh FOLDER     FOLDER: a virtual environment, made when it is not there
+#   tools/setup_matrix.sh FOLDER     FOLDER: a virtual environment, made when it is not there; ../torch-VERSION likewise
 #
-# STEPSCOPE_VENV (or .venv) must hold torch; it is borrowed, never changed. A framework that cannot be installed is told
-# and left out; the matrix then skips its lines.
+# STEPSCOPE_VENV (or .venv) must hold torch; it is borrowed, never changed. What cannot be installed is told and left out;
+# the matrix then skips its lines.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -46,6 +47,14 @@ add "torchdata" torchdata
 add "monai ignite" monai pytorch-ignite
 add "ray.train" "ray[train]"
 add "deepspeed" deepspeed
+
+for version in 2.4.1 2.8.0; do
+  older="$(dirname "$VENV")/torch-$version"
+  "$older/bin/python" -c 'import torch' 2>/dev/null && continue
+  say "installing torch $version"
+  { "$HOME_PYTHON" -m venv "$older" && "$older/bin/python" -m pip install --quiet --disable-pip-version-check "torch==$version" numpy; } ||
+    { say "torch $version cannot be installed here: its lines are skipped"; rm -rf "$older"; }
+done
 
 if ! command -v mpirun >/dev/null 2>&1; then
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 PHASES = frozenset({"forward", "backward", "optimizer"})
 FETCHED = PHASES | {"input_wait"}
@@ -13,7 +13,7 @@ class Case:
     """``command`` words: ``{python}`` stands for the interpreter, ``{jobs}`` and ``{hook_jobs}`` for the job folders."""
 
     name: str
-    group: str  # launch, loop, framework
+    group: str  # launch, loop, framework, torch
     command: tuple[str, ...]
     phases: frozenset[str] = PHASES  # each must have time in the ledger of every rank
     ranks: int = 1
@@ -24,6 +24,7 @@ class Case:
     bare: tuple[str, ...] = ()  # runs this case and its kin at once, bare: one start of Python for all; () = as `command`
     quick: bool = False  # also part of `make test`
     env: dict[str, str] = field(default_factory=dict)
+    torch: str = ""  # runs in the environment torch-VERSION beside the one under test; "" = there
 
 
 LAUNCHED = "{jobs}/launched.py"
@@ -37,9 +38,8 @@ LAUNCHES = [
     Case("torchrun", "launch", (*TWO, LAUNCHED, "workers=1", "child=1"), FETCHED, ranks=2, quick=True),
     Case("torchrun -m", "launch", (*TWO, "-m", "launched"), FETCHED, ranks=2),
     Case("torchrun, 4 ranks", "launch", ("torchrun", "--standalone", "--nproc-per-node", "4", LAUNCHED, "steps=6"), FETCHED, ranks=4),
-    # One rank: after a restart torch 2.15 itself connects gloo to the ports of the attempt before, with or without us.
-    Case("torchrun, elastic restart", "launch", ("torchrun", "--standalone", "--nproc-per-node", "1", "--max-restarts", "1", LAUNCHED,
-                                                 "fail=5"), FETCHED, attempts=2, steps_before=5),
+    Case("torchrun, elastic restart", "launch", (*TWO, "--max-restarts", "1", LAUNCHED, "fail=5"), FETCHED, ranks=2, attempts=2,
+         steps_before=5),
     Case("shell script", "launch", ("{jobs}/launch.sh", "workers=1"), FETCHED, ranks=2, needs=("bin:torchrun",)),
     Case("accelerate launch", "launch", ("accelerate", "launch", "--cpu", "--num_processes", "1", "--num_machines", "1",
                                          "--mixed_precision", "no", "--dynamo_backend", "no", LAUNCHED),
@@ -136,4 +136,21 @@ FRAMEWORKS = [
     Case("MONAI engines", "framework", ("{python}", "{jobs}/monai_fit.py", "engine"), FETCHED, needs=("monai", "ignite")),
 ]
 
-CASES = LAUNCHES + LOOPS + FRAMEWORKS
+
+
+def older(torch: str) -> list[Case]:
+    """A plain and a DDP loop of this torch, and what its hooks find in other places than those of the newest."""
+    made = [
+        Case("plain loop", "torch", ("{python}", LAUNCHED, "workers=1"), FETCHED),
+        Case("DDP loop", "torch", (*TWO, LAUNCHED), FETCHED, ranks=2),
+        Case("elastic restart", "torch", (*TWO, "--max-restarts", "1", LAUNCHED, "fail=5"), FETCHED, ranks=2, attempts=2,
+             steps_before=5),
+        hook_loop("amp_skipped"),
+        parallel("DDP no_sync accumulation", "no_sync", 2, DDP_LOOPS, job="ddp.py"),
+        parallel("FSDP1", "fsdp1", 2),
+    ]
+    return [replace(c, name=f"{c.name}, torch {torch}", group="torch", torch=torch) for c in made]
+
+
+TORCHES = [c for version in ("2.4.1", "2.8.0") for c in older(version)]
+CASES = LAUNCHES + LOOPS + FRAMEWORKS + TORCHES

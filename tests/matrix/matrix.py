@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Works on the training people already have: each launch command, loop and framework runs bare and observed.
 
-    matrix.py [--python PATH] [--group launch|loop|framework] [--only WORDS] [--quick] [--write] [--list]
+    matrix.py [--python PATH] [--group launch|loop|framework|torch] [--only WORDS] [--quick] [--write] [--list]
 
 Right is: equal exit codes; every loss or weight that the job printed bitwise equal with and without us; as many steps as
 the optimizer (or framework) made, on every rank; each expected phase seen; validation apart from the steps. Prints one
@@ -30,7 +30,7 @@ KEPT = ROOT / "build/matrix.json"
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--python", type=Path, default=Path(sys.executable), help="interpreter of the environment under test")
-    parser.add_argument("--group", choices=("launch", "loop", "framework"))
+    parser.add_argument("--group", choices=("launch", "loop", "framework", "torch"))
     parser.add_argument("--only", default="", help="cases whose name contains one of these, separated by commas")
     parser.add_argument("--quick", action="store_true", help="the half that make test runs")
     parser.add_argument("--write", action="store_true", help="write docs/matrix.md")
@@ -57,11 +57,12 @@ def main() -> int:
     machine = Machine(options.python.absolute())
     if not machine.binary.exists():
         sys.exit(f"matrix: no stepscope beside {machine.python}")
+    machines = {"": machine} | {v: Machine(older_torch(machine, v)) for v in {c.torch for c in cases} - {""}}
     verdicts = []
     for case in cases:
-        verdict = machine.judge(case)
+        verdict = machines[case.torch].judge(case)
         verdicts.append(verdict)
-        keep(machine, verdict)
+        keep(machines[case.torch], verdict)
         note = verdict.skipped or f"steps {verdict.steps}, {' '.join(verdict.phases)}"
         print(f"{verdict.word:8}{case.group:10} {case.name:34} {verdict.seconds:6.1f} s  {note}", flush=True)
         for line in verdict.wrong:
@@ -72,6 +73,11 @@ def main() -> int:
     if options.write:
         (ROOT / "docs/matrix.md").write_text(page(machine))
     return int(bool(wrong) or not verdicts)
+
+
+def older_torch(machine: Machine, version: str) -> Path:
+    """The interpreter that tools/setup_matrix.sh made for this torch."""
+    return machine.python.parents[2] / f"torch-{version}" / "bin/python"
 
 
 def kept() -> dict[str, dict[str, str]]:
@@ -103,7 +109,7 @@ def page(machine: Machine) -> str:
         "",
     ]
     rows = kept()
-    titles = {"launch": "Launch commands", "loop": "Loops", "framework": "Frameworks"}
+    titles = {"launch": "Launch commands", "loop": "Loops", "framework": "Frameworks", "torch": "Older torch"}
     for group, title in titles.items():
         lines += [f"## {title}", "", "| what | torch | version | ranks | steps | phases seen | validation | result |", "|---|---|---|---|---|---|---|---|"]
         for c in (c for c in CASES if c.group == group):

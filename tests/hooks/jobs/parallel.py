@@ -73,6 +73,7 @@ def pp():
     from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
 
     group = init_device_mesh("cpu", (W,), mesh_dim_names=("pp",)).get_group()
+    torch.manual_seed(RANK)
     stage = PipelineStage(nn.Linear(8, 8), RANK, W, torch.device("cpu"), group=group)
     schedule = ScheduleGPipe(stage, 2, loss_fn=lambda y, t: (y - t).pow(2).mean())
     o = torch.optim.SGD(stage.submod.parameters(), 0.01)

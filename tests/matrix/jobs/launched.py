@@ -19,12 +19,23 @@ def ranks():
     return 0, 1
 
 
+def init_group(rank, world):
+    """Where torchrun may start ranks anew, each attempt has keys of its own: else gloo connects to the ports that the
+    attempt before left in the agent's store, with or without an observer."""
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    if os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0") != "0":
+        store, rank, world = next(dist.rendezvous("env://"))
+        dist.init_process_group("gloo", store=dist.PrefixStore(f"attempt {attempt}", store), rank=rank, world_size=world)
+    else:
+        dist.init_process_group("gloo", **({} if "RANK" in os.environ else {"rank": rank, "world_size": world}))
+
+
 def main():
     options = OPTIONS | dict(a.split("=", 1) for a in sys.argv[1:] if "=" in a)
     steps, workers = int(options["steps"]), int(options["workers"])
     rank, world = ranks()
     if world > 1:
-        dist.init_process_group("gloo", **({} if "RANK" in os.environ else {"rank": rank, "world_size": world}))
+        init_group(rank, world)
     torch.manual_seed(0)
     net = Net()
     model = nn.parallel.DistributedDataParallel(net) if world > 1 else net
