@@ -11,8 +11,8 @@
 #include <map>
 #include <tuple>
 
+#include "align/event.h"
 #include "align/rank_step.h"
-#include "align/step_builder.h"
 #include "blackbox/event_kind.h"
 
 namespace stepscope {

@@ -11,10 +11,13 @@
 #include "align/forward_modes.h"
 #include "align/gpu_lane.h"
 #include "align/loader_roles.h"
+#include "align/memory_readings.h"
 #include "align/name_book.h"
+#include "align/program_values.h"
 #include "align/span_stack.h"
 #include "align/step_accumulator.h"
 #include "align/step_rule.h"
+#include "align/sync_sites.h"
 #include "blackbox/event_kind.h"
 
 namespace stepscope {
@@ -22,7 +25,6 @@ namespace stepscope {
 namespace {
 
 constexpr int64_t kTagFloorNs = 1'000'000;        // a millisecond of compile, save or validation tags a step
-constexpr size_t kMaxOoms = 16;
 constexpr size_t kMaxUndecided = 4 * StepRule::kFallbackBackwards;
 
 bool is_training_thread_kind(Kind kind, uint64_t a) {
@@ -60,12 +62,10 @@ struct StepBuilder::Impl {
   uint64_t backward_tails = 0;
   LoaderRoles loaders;
   double last_batch = 0;             // samples counted for the newest fetch, until its shape is told
-  bool samples_logged = false, tokens_logged = false;  // by the program: then nothing is counted
-  int32_t epoch_told = -1;           // what the program called it: where no loader tells the changes, up to the next word
-  int32_t first_epoch = 0;           // number of the first one
+  ProgramValues values;
   bool scaler_stepped = false;
   int step_depth = 0;
-  DeviceMemory memory;
+  MemoryReadings memory;
   Usage usage_now, usage_boundary;
   bool usage_known = false, usage_base = false;
   uint32_t records_since = 0, lost_since = 0;
@@ -152,8 +152,7 @@ struct StepBuilder::Impl {
     RankStep step = work.take(end_ns);
     step.step = life.steps++;
     step.signature = signature;
-    if (!samples_logged) step.samples = step.counted_samples;
-    if (!tokens_logged) step.tokens = step.counted_tokens;
+    values.settle(step);
     step.tags |= extra_tags;
     if (step.own[index(Category::kCompile)] > kTagFloorNs) step.tags |= kTagCompile;
     if (step.own[index(Category::kCheckpoint)] > kTagFloorNs) step.tags |= kTagCheckpoint;
@@ -290,23 +289,7 @@ struct StepBuilder::Impl {
   void training_work() {
     evaluating = false;
     loaders.training_work(life.training_loaders);
-    if (open.facts().epoch >= 0) return;
-    const int32_t counted = loaders.epoch();
-    open.facts().epoch = counted < 0 ? epoch_told : first_epoch + counted;
-  }
-
-  // Loaders tell when epochs change; the program's word only names them, and may come at their begin, at their end or
-  // with each step. Said in the first step it is the number of the first epoch (a run that was resumed). Trainers say
-  // fractions.
-  void name_epoch(double value) {
-    constexpr double kMost = 1e9;
-    if (!(value >= 0 && value < kMost)) return;
-    epoch_told = static_cast<int32_t>(value);
-    const int32_t counted = loaders.epoch();
-    if (life.steps > 0 || counted > 0) return;
-    first_epoch = epoch_told;
-    for (RankStep* facts : {&done.facts(), &open.facts()})
-      if (facts->epoch >= 0 || counted < 0) facts->epoch = epoch_told;
+    values.begin_work(open.facts(), loaders.epoch());
   }
 
   void evaluation_work() {
@@ -450,26 +433,15 @@ struct StepBuilder::Impl {
         if (was_open && started) open.facts().gc_ns += t - span.begin_ns;
         return;
       case Kind::kSync:
-        if (was_open && started) note_sync(span.id, t - span.begin_ns);
+        if (was_open && started) {
+          const std::string* site = names.find(NameKind::kCallSite, span.id);
+          open.facts().sync_ns += t - span.begin_ns;
+          add_sync(life.sync_sites, site ? *site : "", t - span.begin_ns);
+        }
         return;
       case Kind::kInitGroup: life.init_end_ns = t; return;
       default: return;
     }
-  }
-
-  void note_sync(uint64_t site, int64_t ns) {
-    open.facts().sync_ns += ns;
-    const std::string* named = names.find(NameKind::kCallSite, site);
-    const std::string text = named ? *named : "";
-    auto& sites = life.sync_sites;
-    auto at = std::find_if(sites.begin(), sites.end(), [&](const SyncSite& s) { return s.site == text; });
-    if (at == sites.end()) {
-      if (sites.size() >= RankLife::kMaxSyncSites) return;
-      at = sites.insert(sites.end(), {text, 0, 0});
-    }
-    ++at->count;
-    at->total_ns += ns;
-    for (; at != sites.begin() && std::prev(at)->total_ns < at->total_ns; --at) std::iter_swap(at, std::prev(at));
   }
 
   void end_fetch(const Event& e, int64_t t, const OpenSpan& span, bool was_open) {
@@ -508,20 +480,9 @@ struct StepBuilder::Impl {
       case Kind::kMemory:
       case Kind::kMemoryCounters:
       case Kind::kMemoryPeak: return on_memory(e, kind);
-      case Kind::kOutOfMemory: {
-        OutOfMemory oom;
-        oom.requested_bytes = e.a, oom.allocated_bytes = e.b, oom.reserved_bytes = e.c, oom.capacity_bytes = e.d;
-        oom.step = life.steps + (rule.has_candidate() ? 1 : 0);
-        oom.phase = stack.now(gap(), false).category;
-        if (life.out_of_memory.size() < kMaxOoms) life.out_of_memory.push_back(oom);
-        return;
-      }
-      case Kind::kOutOfMemoryDetail:
-        if (!life.out_of_memory.empty()) {
-          OutOfMemory& oom = life.out_of_memory.back();
-          oom.largest_free_block_bytes = e.a, oom.device_free_bytes = e.b, oom.inactive_split_bytes = e.c, oom.grown_bytes = e.d;
-        }
-        return;
+      case Kind::kOutOfMemory:
+        return MemoryReadings::add_failure(e, life.steps + (rule.has_candidate() ? 1 : 0), stack.now(gap(), false).category, life);
+      case Kind::kOutOfMemoryDetail: return MemoryReadings::add_failure_detail(e, life);
       case Kind::kCollectiveDone: {
         const auto op = static_cast<uint8_t>(e.d & 0xff);
         if (!open.complete(e.a, e.b, op, t) && !done.complete(e.a, e.b, op, t) && held) held->work.complete(e.a, e.b, op, t);
@@ -533,18 +494,10 @@ struct StepBuilder::Impl {
         usage_known = true;
         return;
       }
-      case Kind::kValue: {
-        const std::string* name = names.find(NameKind::kValue, e.a);
-        if (!name) return;
-        const double value = std::bit_cast<double>(e.b);
-        RankStep& facts = open.facts();
-        if (*name == "loss") facts.loss = value, facts.has_loss = true;
-        if (*name == "tokens") facts.tokens += value, tokens_logged = true;
-        if (*name == "samples") facts.samples += value, samples_logged = true;
-        if (*name == "flops") facts.flops += value;
-        if (*name == "epoch") name_epoch(value);
+      case Kind::kValue:
+        if (const std::string* name = names.find(NameKind::kValue, e.a))
+          values.add(*name, std::bit_cast<double>(e.b), open.facts(), done.facts(), loaders.epoch(), life.steps == 0);
         return;
-      }
       case Kind::kShape:
         if (!main) return;
         count_batch(static_cast<double>(e.a) - last_batch, static_cast<double>(e.b));
@@ -563,23 +516,14 @@ struct StepBuilder::Impl {
     }
   }
 
-  // One reading is up to three records of the same boundary: sizes first, then what has changed of peak and counters.
   void on_memory(const Event& e, Kind kind) {
-    const bool after_optimizer = e.flags == pack_kind(Kind::kOptimizer, Edge::kEnd);
-    if (kind == Kind::kMemory) {
-      memory.allocated_bytes = e.a, memory.reserved_bytes = e.b, memory.active_bytes = e.c, memory.inactive_split_bytes = e.d;
-      memory.held_bytes = after_optimizer ? e.a : 0;
-      memory.near_top = e.flags == pack_kind(Kind::kBackward, Edge::kBegin);
-    } else if (kind == Kind::kMemoryPeak) {
-      memory.peak_bytes = e.a;
-    } else {
-      memory.retries = e.a, memory.ooms = e.b, memory.device_allocs = e.c, memory.device_frees = e.d;
-    }
+    const DeviceMemory& newest = memory.add(e, kind);
     if (!started) return;
-    // What is read behind the optimizer belongs to the step that it ends, although that step may already be a candidate.
-    std::optional<DeviceMemory>& reading = (after_optimizer && rule.has_candidate() ? done : open).facts().memory;
+    // Read behind the optimizer it belongs to the step that it ends, although that step may already be a candidate.
+    const bool ended = MemoryReadings::is_after_optimizer(e) && rule.has_candidate();
+    std::optional<DeviceMemory>& reading = (ended ? done : open).facts().memory;
     if (!reading) reading.emplace();
-    reading->add(memory);
+    reading->add(newest);
   }
 
   // A collective was issued, as told by a process-group hook or by NCCL itself: both have the same payload.

@@ -11,19 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "align/event.h"
 #include "align/name_book.h"
 #include "align/rank_step.h"
 
 namespace stepscope {
-
-// The same 48 bytes as blackbox::Record; align knows no files, so the agent copies them over.
-struct Event {
-  uint64_t time_ns = 0;
-  uint16_t kind = 0;  // pack_kind(Kind, Edge), blackbox/event_kind.h
-  uint16_t flags = 0;
-  uint32_t thread = 0;
-  uint64_t a = 0, b = 0, c = 0, d = 0;
-};
 
 class StepBuilder {
  public:

@@ -10,15 +10,33 @@ std::string FindingBook::key(const Finding& f) {
   return k;
 }
 
+namespace {
+
+constexpr int64_t kClosedAfterSteps = 64;  // without a word
+constexpr size_t kMaxOpenings = 32;        // further ones count for the last
+
+}  // namespace
+
 void FindingBook::note(const std::vector<Finding>& findings, int64_t step) {
-  for (const Finding& f : findings)
-    if (f.severity != Severity::kInfo) opened_.try_emplace(key(f), step);
+  for (const Finding& f : findings) {
+    if (f.severity == Severity::kInfo) continue;
+    std::vector<Opening>& list = openings_[key(f)];
+    if (list.empty() || (step > list.back().last_said + kClosedAfterSteps && list.size() < kMaxOpenings)) list.push_back({step, step, f.first_step});
+    list.back().last_said = step;
+  }
 }
 
 void FindingBook::date(std::vector<Finding>& findings, int64_t step) const {
   for (Finding& f : findings) {
-    const auto found = opened_.find(key(f));
-    if (f.detected_step < 0) f.detected_step = found == opened_.end() ? step : found->second;
+    if (f.detected_step >= 0) continue;
+    f.detected_step = step;
+    const auto found = openings_.find(key(f));
+    if (found == openings_.end()) continue;
+    const auto& list = found->second;
+    const auto at = std::find_if(list.begin(), list.end(), [&](const Opening& o) { return o.last_said >= f.first_step; });
+    if (at == list.end()) continue;
+    f.detected_step = at->opened;
+    if (f.first_step > at->opened) f.first_step = at->first_step;
   }
 }
 

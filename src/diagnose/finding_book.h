@@ -1,5 +1,6 @@
 // Remembers when each finding was opened, at its final kind, ranks and phase, so that `detected` is true: the newest
-// step the engine had been fed then. Fed live and in replay alike.
+// step the engine had been fed then. What was no longer said and comes again is opened anew; a finding is dated by the first
+// opening that lasted into its steps, and what was seen from there on began no later. Fed live and in replay alike.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +20,12 @@ class FindingBook {
   void date(std::vector<Finding>& findings, int64_t step) const;
 
  private:
+  struct Opening {
+    int64_t opened = 0, last_said = 0;
+    int64_t first_step = 0;  // as it was said then
+  };
   static std::string key(const Finding& f);
-  std::map<std::string, int64_t> opened_;
+  std::map<std::string, std::vector<Opening>> openings_;
 };
 
 // Order of a report: hangs and lost ranks first, then what is wrong, the word that all is well, and other info, by severity

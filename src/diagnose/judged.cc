@@ -100,6 +100,12 @@ size_t Judged::batches_ahead() const {
   return most;
 }
 
+size_t Judged::steps_hidden_by_queue(double share) const {
+  constexpr double kLeastShare = 0.05;
+  const size_t ahead = batches_ahead();
+  return ahead == 0 ? 0 : static_cast<size_t>(std::ceil(static_cast<double>(ahead + 1) / std::clamp(share, kLeastShare, 1.0)));
+}
+
 int64_t Judged::first_step() const { return with_warmup.empty() ? -1 : with_warmup.rows.front()->step; }
 int64_t Judged::last_step() const { return with_warmup.empty() ? -1 : with_warmup.rows.back()->step; }
 

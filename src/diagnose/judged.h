@@ -56,6 +56,9 @@ struct Judged {
   // The steps' main axis is a device's (a rank whose events are missing falls back to the host's for that step).
   bool on_device() const;
   size_t batches_ahead() const;  // that loader workers have in flight, at most; 0 without workers
+  // A loader too slow from the start is not noticed before the batches that were loaded ahead are used up. Waiting in the
+  // end for `share` of the time, it makes 1 - share of a batch per step meanwhile: steps until the first wait.
+  size_t steps_hidden_by_queue(double share) const;
   int64_t first_step() const;
   int64_t last_step() const;
   // First step from which `figure(row)` is above the threshold and stays so on average over the steps that follow, so

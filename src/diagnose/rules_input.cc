@@ -11,19 +11,22 @@ namespace stepscope {
 
 namespace {
 
+// Batches on their way when the fetch was over. Those that came before their turn are no longer in flight.
+uint32_t on_their_way(const Cell& cell) { return cell.fetch_in_flight + cell.fetch_out_of_order; }
+
 bool ahead(const Judged& j, const Cell& cell) {
-  return cell.fetch_in_flight > 0 && cell.fetch_ready >= j.limits->input_ahead_share * cell.fetch_in_flight;
+  return on_their_way(cell) > 0 && cell.fetch_ready >= j.limits->input_ahead_share * on_their_way(cell);
 }
 
 double input_ms(const Cell& cell) { return cell.ms[index(Category::kInputWait)]; }
 
-// Share of the batches in flight that were finished but behind an unfinished one, weighted by how long it was waited.
+// Share of the batches on their way that were finished but behind an unfinished one, weighted by how long it was waited.
 double blocked_share(const Judged& j) {
   double blocked = 0, waited = 0;
   for (const StepRow* row : j.rows.rows)
     for (const Cell& cell : row->cells) {
-      if (!cell.present || cell.fetch_in_flight == 0 || ahead(j, cell)) continue;
-      blocked += input_ms(cell) * std::min(1.0, static_cast<double>(cell.fetch_out_of_order) / cell.fetch_in_flight);
+      if (!cell.present || on_their_way(cell) == 0 || ahead(j, cell)) continue;
+      blocked += input_ms(cell) * static_cast<double>(cell.fetch_out_of_order) / on_their_way(cell);
       waited += input_ms(cell);
     }
   return waited > 0 ? blocked / waited : 0;
@@ -55,8 +58,7 @@ void judge_input(const Judged& j, std::vector<Finding>& out) {
   const auto handover_ms = [&](const Cell& cell) { return ahead(j, cell) ? input_ms(cell) : 0.0; };
   const double starved = j.share_of_job(starved_ms), handover = j.share_of_job(handover_ms);
   if (const Severity severity = j.share_severity(starved); severity != Severity::kInfo) {
-    // A loader too slow from the start is not noticed before the batches loaded ahead are used up.
-    Finding f = j.of_job("INPUT_BOUND", Category::kInputWait, starved, severity, starved_ms, j.batches_ahead());
+    Finding f = j.of_job("INPUT_BOUND", Category::kInputWait, starved, severity, starved_ms, j.steps_hidden_by_queue(starved));
     f.saves_share = saved_share(j.rows, [&](size_t i, int r) {
       LedgerMs cut{};
       cut[index(Category::kInputWait)] = static_cast<float>(starved_ms(j.rows.rows[i]->cells[r]));

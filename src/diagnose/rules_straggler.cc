@@ -265,7 +265,7 @@ Finding finding_of(const Judged& j, int rank, const std::vector<LateBlock>& bloc
     others.look(row, figure);
     return own - others.median_without(own);  // alone: NaN, no excess
   };
-  f.first_step = j.onset(threshold, excess, n.phase == Category::kInputWait ? j.batches_ahead() : 0);
+  f.first_step = j.onset(threshold, excess, n.phase == Category::kInputWait ? j.steps_hidden_by_queue(f.cost_share) : 0);
   f.last_step = blocks.back().rows.rows.back()->step;
 
   f.title = formatted("Rank {} is late {}; {} {} {} per step", rank, n.named ? phase_words(n.phase) : "in several phases",

@@ -19,7 +19,7 @@ def run(tmp_path: Path, name: str, *args: str, options: tuple[str, ...] = ()) ->
 
 def needs(*packages: str) -> None:
     for package in packages:
-        if importlib.util.find_spec(package) is None:
+        if importlib.util.find_spec(package.partition(".")[0]) is None or importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed")
 
 
@@ -61,3 +61,30 @@ def test_accelerate(tmp_path: Path) -> None:
     done = run(tmp_path, "accelerate_loop.py")
     assert "steps 40" in done.out and done.steps == 40
     assert {"forward", "backward", "optimizer"} <= done.phases
+
+
+@pytest.mark.slow
+def test_monai(tmp_path: Path) -> None:
+    needs("monai")
+    done = run(tmp_path, "monai_fit.py")
+    assert "steps 40" in done.out and done.steps == 40
+    assert {"forward", "backward", "optimizer"} <= done.phases
+    assert done.summary["ledger"]["job"]["validation"]["ms"] > 0
+    assert [e["steps"]["count"] for e in done.summary["epochs"]["kept"]] == [10, 10, 10, 10]
+
+
+@pytest.mark.slow
+def test_ray_train(tmp_path: Path) -> None:
+    needs("ray.train")
+    done = run(tmp_path, "ray_train.py")
+    assert "steps 40" in done.out and done.steps == 40
+    assert len(done.summary["per_rank"]) == 2
+
+
+@pytest.mark.slow
+def test_deepspeed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    needs("deepspeed")
+    monkeypatch.setenv("DS_ACCELERATOR", "cpu")
+    done = run(tmp_path, "deepspeed_zero.py", "--nproc-per-node", "2")
+    assert "steps 40" in done.out and done.steps == 40
+    assert len(done.summary["per_rank"]) == 2
