@@ -1,5 +1,5 @@
 // Time between the parts of training: CHECKPOINT_STALL, VALIDATION_HEAVY, EPOCH_START_STALL, RECOMPILE_STORM, and
-// BETWEEN_STEPS_HEAVY where only their sum is large. Each costs the job what its longest rank spends in it per step.
+// BETWEEN_STEPS_HEAVY where their sum says more than each alone. Each costs the job what its longest rank spends in it per step.
 #include <algorithm>
 
 #include "analyze/robust.h"
@@ -12,6 +12,8 @@ namespace stepscope {
 namespace {
 
 constexpr double kEventMs = 5;  // a step counts as having the event from here on
+constexpr size_t kRareSteps = 8;     // unnamed work lies between the steps where at most one step in so many has it
+constexpr double kToldShare = 0.02;  // parts below are not listed
 
 struct Between {
   double cost_ms = 0, event_ms = 0;  // total; median over the steps that have it
@@ -20,13 +22,15 @@ struct Between {
   std::vector<int> ranks;            // who spends it; empty = all
 };
 
-Between measure(const Judged& j, const Rows& rows, Category c) {
+// `figure(cell, rank)`: ms of a rank in a step.
+template <class Figure>
+Between measure(const Judged& j, const Rows& rows, Figure figure) {
   Between b;
   std::vector<double> per_rank(j.ranks, 0), sizes;
   for (size_t i = 0; i < rows.size(); ++i) {
     double worst = 0;
     for (size_t r = 0; r < rows.rows[i]->cells.size() && r < per_rank.size(); ++r) {
-      const double ms = rows.rows[i]->cells[r].ms[index(c)];
+      const double ms = figure(rows.rows[i]->cells[r], r);
       worst = std::max(worst, ms);
       per_rank[r] += ms;
     }
@@ -85,44 +89,84 @@ Finding finding_of(const Judged& j, const KindOf& k, const Between& b, double sh
   return f;
 }
 
+// Work without a name between the steps: what stands out in a few of them, on whichever rank it lies.
+Between unnamed_work(const Judged& j) {
+  const auto unnamed_ms = [](const Cell& cell) {
+    return static_cast<double>(cell.ms[index(Category::kUnattributed)] + cell.ms[index(Category::kUserCode)] + cell.ms[index(Category::kLogging)]);
+  };
+  std::vector<double> usual(j.ranks, 0);
+  for (int r = 0; r < j.ranks; ++r) {
+    std::vector<double> list;
+    for (const StepRow* row : j.rows.rows)
+      if (static_cast<size_t>(r) < row->cells.size() && row->cells[r].present) list.push_back(unnamed_ms(row->cells[r]));
+    if (!list.empty()) usual[r] = median(std::move(list));
+  }
+  Between b = measure(j, j.rows, [&](const Cell& cell, size_t r) {
+    const double ms = unnamed_ms(cell);
+    return ms > std::max(kEventMs, j.limits->pause_factor * usual[r]) ? ms - usual[r] : 0;
+  });
+  // Where it is in every other step it is a part of them.
+  return b.events > j.rows.size() / kRareSteps ? Between{} : b;
+}
+
+struct Sum {
+  double share = 0, named = 0, largest = 0;
+  int64_t first = -1, last = -1;
+  std::string parts;
+
+  void add(const Between& b, double of_wall, const std::string& words, bool is_named) {
+    if (of_wall <= 0) return;
+    share += of_wall;
+    if (is_named) named += of_wall;
+    largest = std::max(largest, of_wall);
+    if (b.first >= 0 && (first < 0 || b.first < first)) first = b.first;
+    last = std::max(last, b.last);
+    if (of_wall >= kToldShare) parts += (parts.empty() ? "" : ", ") + words + " " + text_share(of_wall);
+  }
+};
+
+Finding finding_of(const Judged& j, const Sum& sum) {
+  Finding f;
+  f.kind = "BETWEEN_STEPS_HEAVY";
+  f.section = "step_time";
+  f.severity = j.severity(sum.share);
+  f.job_scope = true;
+  f.cost_share = sum.share;
+  f.cost_seconds = j.seconds(sum.share);
+  f.coverage = j.coverage;
+  f.confidence = 0.9;
+  f.first_step = sum.first;
+  f.last_step = sum.last;
+  f.title = formatted("{} of the time lies between the steps: {}", text_share(sum.share), sum.parts.empty() ? "many small parts" : sum.parts);
+  f.action = "see the ledger for the parts; do each less often or off the training thread";
+  return f;
+}
+
 }  // namespace
 
 void judge_between(const Judged& j, std::vector<Finding>& out) {
   if (j.rows.size() < static_cast<size_t>(j.limits->min_steps)) return;
   const double wall = j.rows.wall_ms();
   if (wall <= 0) return;
-  double sum = 0;
   bool said = false;
-  Between together;
+  Sum sum;
   for (const KindOf& k : kKinds) {
-    Between b = measure(j, j.rows, k.category);
+    Between b = measure(j, j.rows, [&](const Cell& cell, size_t) { return static_cast<double>(cell.ms[index(k.category)]); });
     const double share = b.cost_ms / wall;
-    if (k.category != Category::kCompile) {
-      sum += share;
-      if (b.first >= 0 && (together.first < 0 || b.first < together.first)) together.first = b.first;
-      together.last = std::max(together.last, b.last);
-    }
+    if (k.category != Category::kCompile) sum.add(b, share, k.words, true);
     // One compile, one first epoch or one checkpoint is the price of a run; it is a stall when it comes again.
     const size_t repeats = k.category == Category::kCompile ? 3 : 2;
     if (b.events < repeats || j.severity(share) == Severity::kInfo) continue;
     out.push_back(finding_of(j, k, b, share));
     said |= k.category != Category::kCompile;
   }
-  if (said || sum < j.limits->share_kind_warn) return;
-  Finding f;
-  f.kind = "BETWEEN_STEPS_HEAVY";
-  f.section = "step_time";
-  f.severity = j.severity(sum);
-  f.job_scope = true;
-  f.cost_share = sum;
-  f.cost_seconds = j.seconds(sum);
-  f.coverage = j.coverage;
-  f.confidence = 0.9;
-  f.first_step = together.first;
-  f.last_step = together.last;
-  f.title = formatted("{} of the time lies between the steps: checkpoints, validation and epoch starts together", text_share(sum));
-  f.action = "see the ledger for the parts; do each less often or off the training thread";
-  out.push_back(std::move(f));
+  if (sum.named >= kToldShare) {
+    const Between b = unnamed_work(j);
+    sum.add(b, b.cost_ms / wall, "work without a name" + (b.ranks.empty() ? "" : " on " + text_ranks(b.ranks)), false);
+  }
+  // A part that has a finding of its own, and is nearly all of it, has said it.
+  const bool more = sum.largest <= 0.8 * sum.share && sum.share - sum.largest >= j.limits->warn_share;
+  if ((!said || more) && sum.share >= j.limits->share_kind_warn) out.push_back(finding_of(j, sum));
 }
 
 }  // namespace stepscope
