@@ -23,7 +23,7 @@ constexpr Rule kRules[] = {judge_progress, judge_data,      judge_stragglers, ju
                            judge_device,   judge_allocator, judge_between,    judge_collectives, judge_observer, judge_balance, judge_advice};
 constexpr uint32_t kNoBaseline = kTagCompile | kTagCheckpoint | kTagValidation | kTagEpochStart | kTagProvisional | kTagLossy;
 constexpr size_t kHistoryRows = 384;  // of the whole run: enough for the shape of a growth
-constexpr uint32_t kMemoryStride = 4;
+constexpr uint32_t kRarelyStride = 4;
 // Of recorded time between two evaluations, at least: one costs some 0.2 ms per rank, and short steps would ask for many.
 constexpr int64_t kPauseNs = 100'000'000, kPausePerRankNs = 20'000'000;
 constexpr size_t kMaxStoppedMoments = 64;
@@ -44,8 +44,8 @@ struct Engine::Impl {
   FindingBook book;
   std::vector<Finding> findings, external;
   std::vector<Section> sections;
-  std::vector<Finding> wide_said, memory_said;  // newest, asked for more rarely than the rest
-  uint32_t evaluations = 0, judged_steps = 0, memory_due = 0, offset = 0;
+  std::vector<Finding> wide_said, rarely_said;  // newest, asked for more rarely than the rest
+  uint32_t evaluations = 0, judged_steps = 0, rarely_due = 0, offset = 0;
   int64_t interrupted_ns = 0, judged_end_ns = std::numeric_limits<int64_t>::min() / 2;  // end of the newest row that was judged
   bool over = false;
   double flops_per_step = 0, peak_flops = 0;
@@ -120,6 +120,13 @@ struct Engine::Impl {
     return out;
   }
 
+  // Pauses that come too rarely for the newest steps.
+  std::vector<Finding> ask_rare() const {
+    std::vector<Finding> out;
+    judge_pauses(judged(newest_rows(table, StepTable::kRecentRows)), out);
+    return out;
+  }
+
   int64_t newest_end_ns() const {
     int64_t end_ns = 0;
     if (!table.recent().empty())
@@ -134,6 +141,14 @@ struct Engine::Impl {
     return std::clamp(table.closed() / 64, 1u, 4u) * scale;
   }
 
+  // What one window says and a narrower one does not.
+  static void add_missing(std::vector<Finding>& said, const std::vector<Finding>& more) {
+    for (const Finding& f : more) {
+      const bool twice = std::any_of(said.begin(), said.end(), [&](const Finding& s) { return s.kind == f.kind && s.ranks == f.ranks; });
+      if (!twice) said.push_back(f);
+    }
+  }
+
   void evaluate_rows() {
     const uint32_t closed = table.closed();
     if (closed == 0 || closed < judged_steps + stride()) return;
@@ -144,15 +159,13 @@ struct Engine::Impl {
     const auto newest = static_cast<size_t>(limits.straggler_live_steps + limits.warmup_steps);
     std::vector<Finding> said = ask(judged(newest_rows(table, newest)));
     if (evaluations++ % kWideEvery == 0) wide_said = ask(judged(newest_rows(table, kLiveRows)));
-    for (const Finding& f : wide_said) {
-      const bool twice = std::any_of(said.begin(), said.end(), [&](const Finding& s) { return s.kind == f.kind && s.ranks == f.ranks; });
-      if (!twice) said.push_back(f);
+    add_missing(said, wide_said);
+    if (closed >= rarely_due) {
+      rarely_said = ask_memory();
+      for (Finding& f : ask_rare()) rarely_said.push_back(std::move(f));
+      rarely_due = closed + kRarelyStride * stride();
     }
-    if (closed >= memory_due) {
-      memory_said = ask_memory();
-      memory_due = closed + kMemoryStride * stride();
-    }
-    said.insert(said.end(), memory_said.begin(), memory_said.end());
+    add_missing(said, rarely_said);
     book.note(said, closed - 1);
     findings = std::move(said);
   }

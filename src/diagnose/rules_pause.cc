@@ -46,6 +46,14 @@ std::vector<std::vector<LedgerMs>> beyond_others_ms(const Judged& j) {
   return beyond;
 }
 
+// What the others waited for the rank because of step `i`: what it does behind its last collective they feel in the next.
+double caused_by_step_ms(const Judged& j, size_t i, int rank) {
+  const auto caused = [rank](const StepRow& row) { return static_cast<size_t>(rank) < row.cells.size() ? row.cells[rank].caused_ms : 0.0; };
+  const StepRow& row = *j.rows.rows[i];
+  const bool next = i + 1 < j.rows.size() && j.rows.rows[i + 1]->step == row.step + 1;
+  return std::max(caused(row), next ? caused(*j.rows.rows[i + 1]) : 0.0);
+}
+
 Outliers outliers_of(const Judged& j, const std::vector<std::vector<LedgerMs>>& beyond, int rank) {
   Outliers out;
   out.rank = rank;
@@ -61,7 +69,7 @@ Outliers outliers_of(const Judged& j, const std::vector<std::vector<LedgerMs>>& 
     if (extra < floor_ms) continue;
     const Cell& cell = row.cells[rank];
     // The others must have waited for it: an excess that nobody paid for is no stall of the job.
-    if (cell.caused_ms < 0.5 * extra) continue;
+    if (caused_by_step_ms(j, i, rank) < 0.5 * extra) continue;
     out.rows.push_back(i);
     out.extra_ms.push_back(extra);
     out.cost_ms += extra * j.rows.weights[i];
@@ -78,17 +86,36 @@ Outliers outliers_of(const Judged& j, const std::vector<std::vector<LedgerMs>>& 
   return out;
 }
 
-// Wall-clock regularity of the pauses: median gap and its relative spread; a logger or a timer is regular in time.
-std::string rhythm_of(const Judged& j, const Outliers& o) {
-  std::vector<double> gaps;
+// Regularity of the pauses: what a timer does comes again after equal times, what the loop does after equal steps.
+struct Rhythm {
+  double period_s = 0;   // 0: not regular in time
+  double period_steps = 0;
+  bool by_time = false;  // more regular in time than in steps
+  std::string words() const { return period_s > 0 ? formatted("every {:.1f} s", period_s) : ""; }
+};
+
+Rhythm rhythm_of(const Judged& j, const Outliers& o) {
+  std::vector<double> seconds, steps;
   for (size_t i = 1; i < o.rows.size(); ++i) {
-    const auto& a = j.rows.rows[o.rows[i - 1]]->cells[o.rank];
-    const auto& b = j.rows.rows[o.rows[i]]->cells[o.rank];
-    gaps.push_back(static_cast<double>(b.end_ns - a.end_ns) * 1e-9);
+    const StepRow &a = *j.rows.rows[o.rows[i - 1]], &b = *j.rows.rows[o.rows[i]];
+    seconds.push_back(static_cast<double>(b.cells[o.rank].end_ns - a.cells[o.rank].end_ns) * 1e-9);
+    steps.push_back(static_cast<double>(b.step - a.step));
   }
-  if (gaps.size() < 2) return "";
-  const double typical = median(gaps);
-  return typical > 0 && mad_sigma(gaps) < 0.15 * typical ? formatted("every {:.1f} s", typical) : "";
+  Rhythm rhythm;
+  if (seconds.size() < 2) return rhythm;
+  const double typical = median(seconds), spread = mad_sigma(seconds) / typical;
+  if (!(typical > 0 && spread < 0.15)) return rhythm;
+  rhythm.period_s = typical;
+  rhythm.period_steps = median(steps);
+  rhythm.by_time = spread < mad_sigma(steps) / rhythm.period_steps;
+  return rhythm;
+}
+
+// A timer that first strikes within its first period has run from the start.
+int64_t begin_of(const Judged& j, const Outliers& o, const Rhythm& rhythm) {
+  const int64_t struck = j.rows.rows[o.rows.front()]->step;
+  const bool within = static_cast<double>(struck - j.first_step()) < 1.25 * rhythm.period_steps;
+  return rhythm.by_time && within ? j.first_step() : struck;
 }
 
 void judge_gc(const Judged& j, std::vector<Finding>& out) {
@@ -192,15 +219,15 @@ void judge_pauses(const Judged& j, std::vector<Finding>& out) {
     });
     f.coverage = j.coverage;
     f.confidence = std::min(0.95, 0.6 + 0.05 * static_cast<double>(o.rows.size()));
-    f.first_step = j.rows.rows[o.rows.front()]->step;
+    const Rhythm rhythm = rhythm_of(j, o);
+    f.first_step = begin_of(j, o, rhythm);
     f.last_step = j.rows.rows[o.rows.back()]->step;
-    const std::string rhythm = rhythm_of(j, o);
     f.title = formatted("Rank {} stops for {} {} and all others wait", o.rank, text_ms(o.median_ms),
-                        rhythm.empty() ? formatted("in {} steps", o.rows.size()) : rhythm);
+                        rhythm.period_s > 0 ? rhythm.words() : formatted("in {} steps", o.rows.size()));
     f.action = f.cause == "descheduled" ? "something takes this rank's core: bind ranks to cores, look for other processes"
                                         : "look for blocking work on this rank only: logging, uploads, file writes, prints";
     f.evidence.push_back({"pause_ms", o.rank, o.median_ms, {}, ""});
-    f.evidence.push_back({"pauses", o.rank, static_cast<double>(o.rows.size()), {}, rhythm});
+    f.evidence.push_back({"pauses", o.rank, static_cast<double>(o.rows.size()), {}, rhythm.words()});
     f.evidence.push_back({f.phase + "_in_pauses_ms", o.rank, o.by_category[top] / static_cast<double>(o.rows.size()), {}, ""});
     out.push_back(std::move(f));
   }
