@@ -25,13 +25,16 @@ def train(config: dict[str, int]) -> None:
     loader = ray.train.torch.prepare_data_loader(DataLoader(TensorDataset(x, x.sum(1, keepdim=True)), batch_size=8))
     model = ray.train.torch.prepare_model(nn.Sequential(nn.Linear(32, 128), nn.ReLU(), nn.Linear(128, 1)))
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-    loss = torch.zeros(())
+    loss, steps = torch.zeros(()), 0
     for inputs, targets in loader:
         loss = nn.functional.mse_loss(model(inputs), targets)
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
-    ray.train.report({"loss": loss.item(), "steps": len(loader)})
+        steps += 1
+    ray.train.report({"loss": loss.item()})
+    if ray.train.get_context().get_world_rank() == 0:
+        print(f"steps {steps}")  # Ray shows it with the worker's name before it
 
 
 def main() -> None:
@@ -39,15 +42,14 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=40)
     options = parser.parse_args()
 
-    ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False)
+    ray.init(num_cpus=3, include_dashboard=False)
     with tempfile.TemporaryDirectory() as folder:
-        result = ray.train.torch.TorchTrainer(
+        ray.train.torch.TorchTrainer(
             train,
             train_loop_config={"steps": options.steps},
             scaling_config=ray.train.ScalingConfig(num_workers=2, use_gpu=torch.cuda.is_available()),
             run_config=ray.train.RunConfig(storage_path=folder),
         ).fit()
-    print(f"steps {result.metrics['steps']}")
     ray.shutdown()
 
 

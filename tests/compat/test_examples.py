@@ -77,7 +77,7 @@ def test_monai(tmp_path: Path) -> None:
 def test_ray_train(tmp_path: Path) -> None:
     needs("ray.train")
     done = run(tmp_path, "ray_train.py")
-    assert "steps 40" in done.out and done.steps == 40
+    assert "steps 40" in done.out + done.err and done.steps == 40
     assert len(done.summary["per_rank"]) == 2
 
 
