@@ -48,7 +48,7 @@ add "monai ignite" monai pytorch-ignite
 add "ray.train" "ray[train]"
 add "deepspeed" deepspeed
 
-for version in 2.4.1 2.8.0; do
+for version in $(PYTHONPATH=tests/matrix "$HOME_PYTHON" -c 'import cases; print(*cases.OLDER_TORCHES)'); do
   older="$(dirname "$VENV")/torch-$version"
   "$older/bin/python" -c 'import torch' 2>/dev/null && continue
   say "installing torch $version"

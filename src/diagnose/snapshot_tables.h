@@ -20,6 +20,7 @@ struct FlopsGiven {
 void fill_tables(Snapshot& s, const Judged& whole, const RunSums& sums, const std::vector<Section>& external,
                  const FlopsGiven& flops = {});
 
+// The epochs, where they say something.
 void fill_epochs(Snapshot& s, const Epochs& epochs);
 
 }  // namespace stepscope

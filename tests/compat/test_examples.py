@@ -17,6 +17,12 @@ def run(tmp_path: Path, name: str, *args: str, options: tuple[str, ...] = ()) ->
     return Run.of(tmp_path, EXAMPLES / name, *args, options=options, compat="none").check()
 
 
+def assert_trained(done: Run) -> None:
+    """All 40 steps, as the script counts them, with their phases."""
+    assert "steps 40" in done.out and done.steps == 40
+    assert {"forward", "backward", "optimizer"} <= done.phases
+
+
 def needs(*packages: str) -> None:
     for package in packages:
         if importlib.util.find_spec(package.partition(".")[0]) is None or importlib.util.find_spec(package) is None:
@@ -50,25 +56,20 @@ def test_hugging_face_trainer(tmp_path: Path) -> None:
 def test_lightning(tmp_path: Path) -> None:
     if not any(importlib.util.find_spec(p) for p in ("lightning", "pytorch_lightning")):
         pytest.skip("neither lightning nor pytorch_lightning is installed")
-    done = run(tmp_path, "lightning_fit.py")
-    assert "steps 40" in done.out and done.steps == 40
-    assert {"forward", "backward", "optimizer"} <= done.phases
+    assert_trained(run(tmp_path, "lightning_fit.py"))
 
 
 @pytest.mark.slow
 def test_accelerate(tmp_path: Path) -> None:
     needs("accelerate")
-    done = run(tmp_path, "accelerate_loop.py")
-    assert "steps 40" in done.out and done.steps == 40
-    assert {"forward", "backward", "optimizer"} <= done.phases
+    assert_trained(run(tmp_path, "accelerate_loop.py"))
 
 
 @pytest.mark.slow
 def test_monai(tmp_path: Path) -> None:
     needs("monai")
     done = run(tmp_path, "monai_fit.py")
-    assert "steps 40" in done.out and done.steps == 40
-    assert {"forward", "backward", "optimizer"} <= done.phases
+    assert_trained(done)
     assert done.summary["ledger"]["job"]["validation"]["ms"] > 0
     assert [e["steps"]["count"] for e in done.summary["epochs"]["kept"]] == [10, 10, 10, 10]
 
