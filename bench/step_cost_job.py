@@ -1,9 +1,11 @@
 """The job of step_cost.py: one process that was injected, its hooks taken out and put back every block of steps.
 
-Argument: plain, ddp, stamped (DDP with completion stamps), loader, hf (transformers' Trainer), lightning. Prints one line.
+Argument: plain, ddp, stamped (DDP with completion stamps), loader, hf (transformers' Trainer), lightning, gpu, gpu_ddp (one
+process per GPU). Prints one line per clock.
 """
 
 import gc
+import os
 import statistics
 import struct
 import sys
@@ -20,9 +22,14 @@ from stepscope import _native as native
 
 torch.set_num_threads(1)
 KIND = sys.argv[1]
-FRAMEWORK = KIND in ("hf", "lightning")
-PAIRS, SIZE = (240, 8) if FRAMEWORK else (200, 48)
+FRAMEWORK, GPU = KIND in ("hf", "lightning"), KIND.startswith("gpu")
+PAIRS, SIZE = (240, 8) if FRAMEWORK else (40, 48) if GPU else (200, 48)
 WARM_STEPS, WARM_PAIRS = 300, 10
+
+
+def clocks():
+    """The training thread's CPU time and, where the GPU has a part in it, the time on the wall, ns."""
+    return (time.thread_time_ns(), time.perf_counter_ns()) if GPU else (time.thread_time_ns(),)
 
 
 class Done(Exception):
@@ -55,7 +62,7 @@ class Hooks:
         self.backward = torch.autograd._engine_run_backward
         self.next = loaders._BaseDataLoaderIter.__dict__["__next__"]
         self.group = None
-        if KIND in ("ddp", "stamped"):
+        if KIND in ("ddp", "stamped", "gpu_ddp") and hasattr(torch._C._distributed_c10d.ProcessGroup, "register_pre_hook"):
             import torch.distributed as dist
             from stepscope.hooks import groups
 
@@ -91,10 +98,10 @@ class Blocks:
         self.todo = [(n, i, which, arms[which]) for n, (arms, pairs) in enumerate(plan) for i in range(pairs)
                      for which in ((0, 1) if i % 2 else (1, 0))]
         self.took = {}
-        self.at, self.steps, self.block, self.hooks, self.last = -1, 0, [], None, 0
+        self.at, self.steps, self.block, self.hooks, self.last = -1, 0, [], None, clocks()
 
     def tick(self):
-        now = time.thread_time_ns()
+        now = clocks()
         self.steps += 1
         if self.steps <= WARM_STEPS:
             return
@@ -103,12 +110,14 @@ class Blocks:
             gc.disable()
             self.next_block()
         else:
-            self.block.append(now - self.last)
+            self.block.append([b - a for a, b in zip(self.last, now)])
             if len(self.block) == SIZE:
-                # The fastest quarter: what the machine does besides only adds.
-                self.took[self.todo[self.at][:3]] = sorted(self.block)[SIZE // 4] / 1e3
+                # The fastest quarter: what the machine does besides only adds. With a GPU the mean of all but the slowest
+                # tenth: some of what we do there comes every few steps.
+                self.took[self.todo[self.at][:3]] = [
+                    (statistics.fmean(sorted(of)[: SIZE * 9 // 10]) if GPU else sorted(of)[SIZE // 4]) / 1e3 for of in zip(*self.block)]
                 self.next_block()
-        self.last = time.thread_time_ns()
+        self.last = clocks()
 
     def next_block(self):
         self.at += 1
@@ -117,9 +126,9 @@ class Blocks:
             raise Done
         self.hooks.put(self.todo[self.at][3])
 
-    def figures(self, comparison):
-        added = [took - self.took[comparison, i, 0] for (n, i, which), took in self.took.items() if n == comparison and which == 1]
-        base = [took for (n, _, which), took in self.took.items() if n == comparison and which == 0]
+    def figures(self, comparison, clock):
+        added = [took[clock] - self.took[comparison, i, 0][clock] for (n, i, which), took in self.took.items() if n == comparison and which == 1]
+        base = [took[clock] for (n, _, which), took in self.took.items() if n == comparison and which == 0]
         return statistics.quantiles(added, n=4), statistics.median(base)
 
 
@@ -150,6 +159,25 @@ def small_steps(blocks):
             with open(native.path(), "r+b") as box:  # as the agent asks: docs/formats/blackbox.md, control words
                 box.seek(384)
                 box.write(struct.pack("<Q", 1 << 62))
+        blocks.tick()
+
+
+def on_gpu(blocks):
+    """Steps of some milliseconds, set by the host: many small kernels."""
+    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
+    torch.cuda.set_device(device)
+    model = nn.Sequential(*(nn.TransformerEncoderLayer(256, 8, 1024, dropout=0.0, batch_first=True, device=device) for _ in range(2)))
+    if KIND == "gpu_ddp":
+        import torch.distributed as dist
+
+        dist.init_process_group("nccl", device_id=device)
+        model = nn.parallel.DistributedDataParallel(model, device_ids=[device.index])
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-4)
+    x = torch.randn(8, 64, 256, device=device)
+    while True:
+        model(x).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
         blocks.tick()
 
 
@@ -200,12 +228,16 @@ def lightning(blocks):
 def main():
     blocks = Blocks()
     try:
-        {"hf": hf, "lightning": lightning}.get(KIND, small_steps)(blocks)
+        {"hf": hf, "lightning": lightning, "gpu": on_gpu, "gpu_ddp": on_gpu}.get(KIND, small_steps)(blocks)
     except Done:
         pass
-    (q1, q2, q3), base = blocks.figures(1)
-    (z1, z2, z3), _ = blocks.figures(2)
-    print(f"{KIND:9} bare step {base:7.1f} us; hooks add {q2:+.1f} us (quartiles {q1:+.1f} to {q3:+.1f}); A/A {z2:+.1f} us ({z1:+.1f} to {z3:+.1f})", flush=True)
+    if os.environ.get("RANK", "0") != "0":
+        return
+    for clock, what in enumerate(("CPU", "wall")[: len(clocks())]):
+        (q1, q2, q3), base = blocks.figures(1, clock)
+        (z1, z2, z3), _ = blocks.figures(2, clock)
+        print(f"{KIND:9} {what:4} bare step {base:7.1f} us; hooks add {q2:+.1f} us (quartiles {q1:+.1f} to {q3:+.1f}); "
+              f"A/A {z2:+.1f} us ({z1:+.1f} to {z3:+.1f})", flush=True)
 
 
 main()

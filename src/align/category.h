@@ -21,6 +21,9 @@ inline constexpr std::array<std::string_view, kCategoryCount> kCategoryNames = {
 constexpr std::string_view name(Category c) { return kCategoryNames[static_cast<size_t>(c)]; }
 constexpr size_t index(Category c) { return static_cast<size_t>(c); }
 
+// Phases whose kernels the host launches one after another.
+inline constexpr std::array kLaunchPhases = {Category::kForward, Category::kBackward, Category::kOptimizer};
+
 // Nanoseconds per category.
 using LedgerNs = std::array<int64_t, kCategoryCount>;
 

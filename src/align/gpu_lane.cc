@@ -142,6 +142,7 @@ std::optional<GpuStep> GpuLane::take(int64_t begin_ns, int64_t end_ns) {
         } else {
           out->own[index(now.category)] += ns;
           out->segments.back()[index(now.category)] += ns;
+          out->launching[index(now.category)] += std::clamp<int64_t>(m.host_ns - before.mapped_ns, 0, ns);
           // The GPU reached the phase's end right after the host did: it had nothing left to do but wait for launches.
           ended_ns[index(now.category)] += ns;
           if (m.flags & kGpuHostBound) starved_ns[index(now.category)] += ns;

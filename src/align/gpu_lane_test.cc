@@ -73,6 +73,24 @@ TEST(GpuLane, APhaseThatRanDryAtItsEndIsHostBound) {
     EXPECT_TRUE(step->host_bound >> index(c) & 1) << name(c);
 }
 
+TEST(GpuLane, LaunchingIsWhatTheHostStillDidWhileThePhaseRan) {
+  Stream s;
+  s.step(0, 1);
+  s.lane.take(0, 5 * kMs);
+  // Forward runs from 13 to 18 on the device and is left by the host at 16.5; backward's launches are behind it before it
+  // begins there; the optimizer's kernels end before the host has left it.
+  s.at(13, Kind::kForward, Edge::kBegin, 13), s.at(18, Kind::kForward, Edge::kEnd, 16.5);
+  s.at(18, Kind::kBackward, Edge::kBegin, 16.6), s.at(24, Kind::kBackward, Edge::kEnd, 17.5);
+  s.at(24, Kind::kOptimizer, Edge::kBegin, 24), s.at(26, Kind::kOptimizer, Edge::kEnd, 26.1);
+  const auto step = s.lane.take(5 * kMs, 27 * kMs);
+  ASSERT_TRUE(step);
+  const auto launching = [&](Category c) { return static_cast<double>(step->launching[index(c)]) * 1e-6; };
+  EXPECT_DOUBLE_EQ(launching(Category::kForward), 3.5);
+  EXPECT_DOUBLE_EQ(launching(Category::kBackward), 0);
+  EXPECT_DOUBLE_EQ(launching(Category::kOptimizer), 2);
+  EXPECT_DOUBLE_EQ(launching(Category::kUnattributed), 0);
+}
+
 TEST(GpuLane, ADryBeginSaysNothingAboutThePhase) {
   // After .item() the stream is empty when forward begins, and full when it ends.
   Stream s;

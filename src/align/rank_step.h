@@ -53,6 +53,7 @@ struct GpuStep {
   std::vector<Stall> stalls;
   std::vector<LedgerNs> segments;
   uint32_t host_bound = 0;     // bit per category: the GPU had run dry when the phase ended, as slow as the host launched it
+  LedgerNs launching{};        // of own: time of a phase on the device during which the host was still launching it
   bool captured = false;       // ran as a CUDA graph: phases inside are not visible
 };
 

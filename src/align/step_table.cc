@@ -70,6 +70,7 @@ Cell to_cell(const RankStep& step) {
   cell.host_ms[index(Category::kCommTransfer)] += static_cast<float>(step.stall_ns() * 1e-6);
   cell.gpu = step.gpu.has_value();
   cell.host_bound = cell.gpu ? step.gpu->host_bound : 0;
+  if (cell.gpu) cell.launching_ms = to_ms(step.gpu->launching);
   cell.wall_ms = cell.gpu ? static_cast<float>(step.gpu->wall_ns * 1e-6) : cell.host_wall_ms;
   cell.ms = to_ms(cell.gpu ? step.gpu->own : step.own);
   for (const LedgerNs& segment : cell.gpu ? step.gpu->segments : step.segments) cell.segments.push_back(to_ms(segment));

@@ -44,6 +44,7 @@ struct Cell {
   LedgerMs ms{}, host_ms{};
   float host_wall_ms = 0;
   uint32_t host_bound = 0;          // GPU axis: bit per category, see GpuStep
+  LedgerMs launching_ms{};          // GPU axis, kLaunchPhases alone: see GpuStep
   std::vector<CellOp> timed_ops;       // on the device, else on the host where completions were stamped; waiting included
   float device_comm_ms = -1;        // union of communication on the device, hidden or not; < 0: not measured
   double allocated_bytes = -1, reserved_bytes = -1, active_bytes = -1, inactive_split_bytes = -1, peak_bytes = -1;

@@ -11,6 +11,7 @@ constexpr double kMs = 1e6;
 struct Shape {
   double forward_ms = 5, backward_ms = 9, idle_ms = 0.1, sync_ms = 0;
   uint32_t dry = 0;  // categories that ran dry at their end
+  double launching_ms = 0;  // of backward
   int sync_every = 1;
 };
 
@@ -33,6 +34,7 @@ RankStep step_of(uint32_t number, const Shape& s, double stall_ms, int64_t begin
     gpu.wall_ns += gpu.stalls[0].duration_ns;
   }
   gpu.host_bound = s.dry;
+  gpu.launching[index(Category::kBackward)] = static_cast<int64_t>(s.launching_ms * kMs);
   step.own = gpu.own;
   step.segments = gpu.segments;
   step.stalls = gpu.stalls;
@@ -110,8 +112,9 @@ TEST(SyncStall, ANowAndThenLogLineIsNone) {
 
 TEST(SyncStall, AWaitThatIsOverAtOnceIsNone) { EXPECT_FALSE(find(run({Shape{.sync_ms = 0.3}}), "SYNC_STALL")); }
 
-TEST(LaunchBound, TheSlowRankWhoseDeviceRanDryHasASlowHost) {
-  const auto findings = run({Shape{}, Shape{.backward_ms = 20, .dry = bit(Category::kBackward)}});
+TEST(LaunchBound, ASlowRankWhoseHostLaunchesLongerHasASlowHost) {
+  // The last layers' kernels, launched at once, still run after the host has left backward: the phase ends full.
+  const auto findings = run({Shape{.launching_ms = 3}, Shape{.backward_ms = 20, .launching_ms = 13}});
   const Finding* f = find(findings, "COMPUTE_STRAGGLER");
   ASSERT_TRUE(f);
   EXPECT_EQ(f->ranks, std::vector<int>{1});
@@ -120,7 +123,17 @@ TEST(LaunchBound, TheSlowRankWhoseDeviceRanDryHasASlowHost) {
 }
 
 TEST(LaunchBound, ASlowDeviceIsNot) {
-  const auto findings = run({Shape{}, Shape{.backward_ms = 20}});
+  // Launched in the same time as on the other rank, that of a step which begins with an empty stream; and far ahead.
+  for (const double launching_ms : {3.0, 0.0}) {
+    const auto findings = run({Shape{.launching_ms = 3}, Shape{.backward_ms = 20, .launching_ms = launching_ms}});
+    const Finding* f = find(findings, "COMPUTE_STRAGGLER");
+    ASSERT_TRUE(f);
+    EXPECT_NE(f->cause, "launch_bound") << launching_ms;
+  }
+}
+
+TEST(LaunchBound, WhereBothHostsSetThePaceASlowKernelIsNotTheHosts) {
+  const auto findings = run({Shape{.launching_ms = 9}, Shape{.backward_ms = 20, .launching_ms = 12}});
   const Finding* f = find(findings, "COMPUTE_STRAGGLER");
   ASSERT_TRUE(f);
   EXPECT_NE(f->cause, "launch_bound");

@@ -134,18 +134,24 @@ Naming name_of(const RankExcess& e, const Thresholds& t) {
   return n;
 }
 
-// The rank's device had run dry in most of its late steps: its host launches late, its device is not slow.
+// What the phase takes longer on this rank's device is time in which its host still launches it: the host is late, the
+// device is not slow. A device that is slow, or gets more work, has its launches behind it.
 bool launch_bound(const std::vector<LateBlock>& blocks, int rank, Category phase, double share) {
-  size_t dry = 0, all = 0;
+  double longer_ms = 0, launching_ms = 0;
+  const size_t c = index(phase);
   for (const LateBlock& b : blocks)
     for (const StepRow* row : b.rows.rows) {
       if (static_cast<size_t>(rank) >= row->cells.size()) continue;
-      const Cell& cell = row->cells[rank];
-      if (!cell.present || !cell.gpu) continue;
-      ++all;
-      dry += cell.host_bound >> index(phase) & 1;
+      const Cell& own = row->cells[rank];
+      if (!own.present || !own.gpu) continue;
+      std::vector<double> ms, launching;
+      for (const Cell& other : row->cells)
+        if (&other != &own && other.present && other.gpu) ms.push_back(other.ms[c]), launching.push_back(other.launching_ms[c]);
+      if (ms.empty()) continue;
+      longer_ms += own.ms[c] - median(ms);
+      launching_ms += own.launching_ms[c] - median(launching);
     }
-  return all > 0 && static_cast<double>(dry) >= share * static_cast<double>(all);
+  return longer_ms > 0 && launching_ms >= share * longer_ms;
 }
 
 std::string phase_words(Category phase) {

@@ -17,6 +17,8 @@ constexpr std::array<std::string_view, kCategoryCount> kHostNames = {
     "host_straggler_wait", "host_host_pause", "host_compile",    "host_checkpoint", "host_validation", "host_logging",
     "host_epoch_start",    "host_user_code",  "host_startup",    "host_teardown",   "host_hang",       "host_unattributed"};
 
+constexpr std::array<std::string_view, kLaunchPhases.size()> kLaunchingNames = {"launching_forward", "launching_backward", "launching_optimizer"};
+
 constexpr std::array<MetricInfo, kMetricCount> kMetrics = [] {
   std::array<MetricInfo, kMetricCount> all{};
   for (size_t c = 0; c < kCategoryCount; ++c) all[c] = {static_cast<uint8_t>(16 + c), kCategoryNames[c], MetricKind::kTime, true};
@@ -46,6 +48,7 @@ constexpr std::array<MetricInfo, kMetricCount> kMetrics = [] {
   all[kGpu] = {96, "gpu", MetricKind::kCount, true};
   all[kHostBound] = {97, "host_bound", MetricKind::kCount, false};
   all[kDeviceComm] = {98, "device_comm", MetricKind::kTime, false};
+  for (size_t i = 0; i < kLaunchPhases.size(); ++i) all[kLaunching + i] = {static_cast<uint8_t>(99 + i), kLaunchingNames[i], MetricKind::kTime, false, kCoarse};
   all[kAllocated] = {104, "allocated_bytes", MetricKind::kFine, false, 1, kMemoryDrop};
   all[kReserved] = {105, "reserved_bytes", MetricKind::kFine, false, 1, kMemoryDrop};
   all[kActive] = {106, "active_bytes", MetricKind::kFine, false, 1, kMemoryDrop};
@@ -147,6 +150,8 @@ static void take_stalls(const MetricValues& values, Cell& cell, uint32_t quantum
 static void take_host(const MetricValues& values, Cell& cell, double quantum_ms) {
   if (cell.gpu) {
     cell.host_bound = to_count(values[kHostBound]);
+    for (size_t i = 0; i < kLaunchPhases.size(); ++i)
+      cell.launching_ms[index(kLaunchPhases[i])] = static_cast<float>(static_cast<double>(values[kLaunching + i]) * quantum_ms * kCoarse);
     cell.host_wall_ms = take_ledger(values, kHost, kHostRest, cell.host_ms, quantum_ms * kCoarse);
     return;
   }
@@ -164,6 +169,7 @@ FlatCell to_flat(const Cell& cell) {
   flat.wall_ms = cell.wall_ms, flat.caused_ms = cell.caused_ms, flat.cpu_ms = cell.cpu_ms;
   flat.gc_ms = cell.gc_ms, flat.sync_ms = cell.sync_ms;
   flat.gpu = cell.gpu, flat.host_ms = cell.host_ms, flat.host_wall_ms = cell.host_wall_ms, flat.host_bound = cell.host_bound;
+  flat.launching_ms = cell.launching_ms;
   flat.device_comm_ms = cell.device_comm_ms;
   flat.allocated_bytes = cell.allocated_bytes, flat.reserved_bytes = cell.reserved_bytes, flat.active_bytes = cell.active_bytes;
   flat.inactive_split_bytes = cell.inactive_split_bytes, flat.peak_bytes = cell.peak_bytes;
@@ -194,6 +200,7 @@ MetricValues quantise(const FlatCell& cell, uint32_t quantum_ns) {
   if (cell.gpu) {
     out[kGpu] = 1;
     out[kHostBound] = cell.host_bound;
+    for (size_t i = 0; i < kLaunchPhases.size(); ++i) out[kLaunching + i] = quanta(cell.launching_ms[index(kLaunchPhases[i])], per_ms / kCoarse);
     put_ledger(out, kHost, kHostRest, cell.host_ms, cell.host_wall_ms, per_ms / kCoarse);
   }
   out[kOutside] = quanta(cell.outside_ms, per_ms);

@@ -37,7 +37,7 @@ enum Metric : uint8_t {
   kOutside,                // of comm_transfer: what blocked outside of backward
   kTags, kCaused, kWaitedFor, kPeak, kLoss, kSamples, kTokens, kBytes, kCpu, kGc, kSync, kInvoluntary, kEpoch,
   kCollectives, kSmallCollectives, kFetches, kFetchReady, kFetchOutOfOrder, kFetchInFlight, kSignature,
-  kGpu, kHostBound, kDeviceComm, kAllocated, kReserved, kActive, kInactiveSplit, kPeakBytes, kRetries, kOoms, kDeviceFrees, kHeldBytes, kH2dBytes,
+  kGpu, kHostBound, kDeviceComm, kLaunching, kLaunchingLast = kLaunching + kLaunchPhases.size() - 1, kAllocated, kReserved, kActive, kInactiveSplit, kPeakBytes, kRetries, kOoms, kDeviceFrees, kHeldBytes, kH2dBytes,
   kHost, kHostRest = kHost + kCategoryCount,
   kMetricCount
 };
@@ -50,7 +50,7 @@ size_t metric_of_id(int64_t id);
 
 // One rank in one step as it waits to be written: a Cell without what the file does not keep.
 struct FlatCell {
-  LedgerMs ms{}, host_ms{};
+  LedgerMs ms{}, host_ms{}, launching_ms{};
   float wall_ms = 0, host_wall_ms = 0, device_comm_ms = -1, outside_ms = 0, caused_ms = 0, cpu_ms = -1, gc_ms = 0, sync_ms = 0;
   double loss = 0, samples = 0, tokens = 0, bytes = 0;
   double allocated_bytes = -1, reserved_bytes = -1, active_bytes = -1, inactive_split_bytes = -1, peak_bytes = -1, held_bytes = -1, h2d_bytes = 0;

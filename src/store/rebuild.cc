@@ -54,6 +54,7 @@ RankStep step_of(const StepRow& row, const Cell& cell) {
     gpu.begin_ns = step.begin_ns;
     gpu.wall_ns = ns(cell.wall_ms);
     gpu.host_bound = cell.host_bound;
+    for (Category c : kLaunchPhases) gpu.launching[index(c)] = ns(cell.launching_ms[index(c)]);
     fill(gpu, cell.ms, cell.stalls, gpu.begin_ns);
     step.gpu = std::move(gpu);
   }

@@ -65,6 +65,7 @@ void expect_device(const Cell& was, const Cell& is, double quantum_ms) {
   for (double Cell::* field : {&Cell::allocated_bytes, &Cell::reserved_bytes, &Cell::active_bytes, &Cell::inactive_split_bytes, &Cell::peak_bytes, &Cell::held_bytes})
     expect_number(was.*field, is.*field, std::ldexp(1, -19), "bytes of memory");
   if (!was.gpu) return;
+  for (Category c : kLaunchPhases) expect_ms(was.launching_ms[index(c)], is.launching_ms[index(c)], 32 * quantum_ms, "launching");
   double size = 0;
   for (float ms : was.host_ms) size += std::abs(std::clamp(or_zero(ms), -1e12, 1e12));
   for (size_t c = 0; c < kCategoryCount; ++c) expect_ms(was.host_ms[c], is.host_ms[c], 32 * quantum_ms + size * 1e-12, "host ledger");

@@ -39,6 +39,7 @@ ARMS = {
     # With several GPUs only: what part of it the NCCL plugin has, by mode.
     "no_plugin": (True, {"STEPSCOPE_NCCL": "off"}),
     "host": (True, {"STEPSCOPE_NCCL": "host", "STEPSCOPE_NCCL_KERNEL_CLOCK": "off"}),
+    "events": (True, {"STEPSCOPE_NCCL": "events", "STEPSCOPE_NCCL_KERNEL_CLOCK": "off"}),
     "end_events": (True, {"STEPSCOPE_NCCL": "end_events", "STEPSCOPE_NCCL_KERNEL_CLOCK": "off"}),
     "clock": (True, {"STEPSCOPE_NCCL": "host", "STEPSCOPE_NCCL_KERNEL_CLOCK": "on"}),
 }

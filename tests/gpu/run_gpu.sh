@@ -4,7 +4,7 @@
 #   tests/gpu/run_gpu.sh dist/stepscope-*.whl [run|single|ddp|fsdp|overhead|all]     default: all that the GPUs allow
 #
 # Each part prints one JSON line per check; the last line says how many parts failed. PYTHON names the interpreter; JOBS=a,b limits
-# the part `run` to these jobs, KEEP=FOLDER keeps its summaries and black boxes.
+# the part `run` to these jobs, KEEP=FOLDER keeps its summaries and black boxes; COST=FLAGS are those of overhead2.
 set -u
 cd "$(dirname "$0")/../.."
 PYTHON=${PYTHON:-python3}
@@ -38,7 +38,7 @@ for part in "${PARTS[@]}"; do
     fsdp) "$PYTHON" tests/gpu/real_ddp.py --gpus 2 --mode fsdp --faults none,backward,host ;;
     one_queue) "$PYTHON" tests/gpu/real_ddp.py --gpus 2 --one-queue --faults none ;;
     overhead) "$PYTHON" tests/gpu/real_overhead.py && "$PYTHON" tests/gpu/real_overhead.py --one-queue --sizes short ;;
-    overhead2) "$PYTHON" tests/gpu/real_overhead.py --gpus 2 --sizes short,middle,long ;;
+    overhead2) "$PYTHON" tests/gpu/real_overhead.py --gpus 2 ${COST:---sizes short,middle,long} ;;
     *) echo "unknown part $part"; false ;;
   esac || FAILED=$((FAILED + 1))
 done

@@ -160,6 +160,7 @@ class WildRows {
       for (float& value : c.host_ms) value = random_() % 3 ? 0 : ms();
       for (float value : c.host_ms) c.host_wall_ms += std::isfinite(value) ? value : 0;
       c.host_bound = static_cast<uint32_t>(random_());
+      for (Category phase : kLaunchPhases) c.launching_ms[index(phase)] = static_cast<float>(random_() % 1'000) * 0.01f;
       c.device_comm_ms = random_() % 2 ? -1 : std::abs(ms());
       c.allocated_bytes = static_cast<double>(random_() >> 24), c.peak_bytes = random_() % 2 ? -1 : 0;
       c.retries = random_() % 3, c.ooms = random_() % 2, c.device_frees = random_();

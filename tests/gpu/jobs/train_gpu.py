@@ -78,8 +78,10 @@ class Net(nn.Module):
             if i == len(self.layers) // 2 and any(self.slow):
                 x = Slow.apply(x, *self.slow)
             if i == 0 and self.tiny:
+                y = x[:1, :1]  # so small that any device is done before the host has launched the next
                 for _ in range(self.tiny):
-                    x = x * 1.0
+                    y = y * 1.0
+                x = x + 0.0 * y
         return self.head(x[:, 0])
 
 
