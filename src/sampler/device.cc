@@ -65,7 +65,7 @@ void Device::count(NvmlApi& nvml, NvmlField field, SampledCounter& counter) {
   if (!counter.first) counter.first = counter.last;
 }
 
-void Device::sample(NvmlApi& nvml, uint64_t now_ns) {
+bool Device::sample(NvmlApi& nvml, uint64_t now_ns) {
   const auto now = static_cast<int64_t>(now_ns);
   add(nvml, NvmlField::kUtilization, utilization_, now);
   add(nvml, NvmlField::kMemoryUtilization, memory_utilization_, now);
@@ -74,11 +74,13 @@ void Device::sample(NvmlApi& nvml, uint64_t now_ns) {
   add(nvml, NvmlField::kPower, power_, now);
   sample_clocks(nvml, now);
   sample_activity(nvml, now);
-  if (samples_ % kSlowEvery == 0) {
+  const bool slow = samples_ % kSlowEvery == 0;
+  if (slow) {
     add(nvml, NvmlField::kMemoryTemperature, memory_temperature_, now);
     sample_slow(nvml);
   }
   ++samples_;
+  return slow;
 }
 
 void Device::sample_clocks(NvmlApi& nvml, int64_t now) {

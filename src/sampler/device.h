@@ -22,7 +22,8 @@ class Device {
   // `number`: the device's in `nvml`; `gpu`: index of the GPU it is (part of). Reads what does not change.
   Device(NvmlApi& nvml, int number, int gpu, bool mig, size_t series_capacity);
 
-  void sample(NvmlApi& nvml, uint64_t now_ns);
+  // True when the slow fields were read as well.
+  bool sample(NvmlApi& nvml, uint64_t now_ns);
   void note_xid(uint64_t now_ns, uint64_t code);
 
   int number() const { return number_; }

@@ -9,7 +9,6 @@ namespace stepscope {
 namespace {
 
 constexpr size_t kMaxDevices = 256;
-constexpr double kMaxShare = 0.003, kMaxIntervalNs = 30e9;
 constexpr uint64_t kStaggerNs = 50'000'000;  // between the first samples of two devices
 
 }  // namespace
@@ -96,11 +95,9 @@ void Devices::sample(uint64_t now_ns) {
                                [](const Followed& a, const Followed& b) { return a.due_ns < b.due_ns; });
   if (next->due_ns <= now_ns) {
     const uint64_t begin = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-    next->device.sample(*nvml_, now_ns);
-    const auto cost = static_cast<double>(clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin);
-    cost_ns_ = cost_ns_ == 0 ? cost : 0.9 * cost_ns_ + 0.1 * cost;
-    const double affordable = cost_ns_ * static_cast<double>(devices_.size()) / kMaxShare;
-    const uint64_t interval = std::max(interval_ns_, static_cast<uint64_t>(std::min(affordable, kMaxIntervalNs)));
+    const bool slow = next->device.sample(*nvml_, now_ns);
+    pace_.add(static_cast<double>(clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin), slow);
+    const uint64_t interval = pace_.interval_ns(interval_ns_, devices_.size());
     next->due_ns = std::max(next->due_ns + interval, now_ns + interval / 2);
     match_pids();
   }

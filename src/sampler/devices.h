@@ -1,6 +1,5 @@
 // The GPUs that ranks use: finds them, samples one after the other so that no call of sample() waits for all of them.
-// One sample of an H200 takes about 1.5 ms in the driver; with many devices the interval stretches, so that all of them
-// together take at most 0.3 % of a core.
+// One sample of an H200 takes about 1.5 ms in the driver; with many devices the interval stretches (sample_pace.h).
 //
 // A rank's device is the one that lists its pid; where pids are those of another namespace, the LOCAL_RANK-th of its
 // CUDA_VISIBLE_DEVICES. NVML is opened when the first rank is added, GPUs that no rank uses are not touched (unless a
@@ -16,6 +15,7 @@
 
 #include "sampler/device.h"
 #include "sampler/nvml.h"
+#include "sampler/sample_pace.h"
 #include "sampler/visible_devices.h"
 
 namespace stepscope {
@@ -57,7 +57,7 @@ class Devices {
   size_t series_capacity_;
   std::vector<Followed> devices_;
   std::vector<User> users_;
-  double cost_ns_ = 0;                 // CPU time of one sample, smoothed
+  SamplePace pace_{Device::kSlowEvery};
   std::vector<std::string> unavailable_;
 };
 
