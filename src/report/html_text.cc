@@ -50,7 +50,8 @@ svg{display:block;width:100%}
 .heat{display:grid;grid-template-columns:auto 1fr;gap:2px 10px;align-items:stretch;font-size:12px;color:var(--soft)}
 .heat .labels{display:flex;flex-direction:column;justify-content:space-around;text-align:right;line-height:1}
 .axis{display:flex;justify-content:space-between}
-.series{stroke:var(--accent);fill:var(--accent);fill-opacity:.1;stroke-width:1.2;vector-effect:non-scaling-stroke}
+.series{stroke:var(--accent);fill:none;stroke-width:1.2;vector-effect:non-scaling-stroke}
+.area{fill:var(--accent);fill-opacity:.1}
 .median{stroke:var(--soft);stroke-dasharray:4 4;stroke-width:1;vector-effect:non-scaling-stroke}
 .h0{fill:var(--h0);background:var(--h0)}.h1{fill:var(--h1);background:var(--h1)}.h2{fill:var(--h2);background:var(--h2)}
 .h3{fill:var(--h3);background:var(--h3)}.h4{fill:var(--h4);background:var(--h4)}.h5{fill:var(--h5);background:var(--h5)}

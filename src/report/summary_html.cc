@@ -136,7 +136,7 @@ std::string step_table_html(const Snapshot& s) {
 std::string steps_html(const Snapshot& s) {
   const std::string series = svg_step_series(s);
   if (series.empty()) return "";
-  std::string legend = "<div class=\"legend soft\"><span>own time, ratio to the median:</span>";
+  std::string legend = "<div class=\"legend soft\"><span>own time, ratio to the lower median of the ranks:</span>";
   for (int level = 0; level < kHeatLevels; ++level) {
     const std::string text = level + 1 < kHeatLevels ? formatted("≤ {}", kHeatBounds[level]) : formatted("> {}", kHeatBounds[level - 1]);
     legend += formatted("<span><i class=\"h{}\"></i>{}</span>", level, text);

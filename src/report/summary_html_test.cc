@@ -81,6 +81,30 @@ TEST(HtmlCharts, HeatStripHasARowPerRankAndAGapWhereARankIsGone) {
   EXPECT_FALSE(has(whole, "y=\"32\" width=\"118\""));
 }
 
+TEST(HtmlCharts, OfTwoRanksTheFasterIsTheMeasure) {
+  Snapshot s;
+  for (int i = 0; i < 100; ++i) {
+    StepPoint p;
+    p.wall_ms = 95;
+    p.rank_ms = {i % 10 == 3 ? 80.0f : 48.0f, 92.0f};  // now and then the fast one is slow
+    s.recent.push_back(p);
+  }
+  s.ranks.resize(2);
+  s.ranks[1].rank = 1;
+  const std::string strip = svg_heat_strip(s);
+  EXPECT_TRUE(has(strip, "<rect class=\"h4\" x=\"0\" y=\"16\" width=\"100\"")) << strip;  // 92 / 48
+  EXPECT_TRUE(has(strip, "<rect class=\"h0\" x=\"0\" y=\"0\" width=\"3\"")) << strip;
+}
+
+TEST(HtmlCharts, TheLineOfStepsHasNoEdgesOfItsOwn) {
+  Snapshot s;
+  s.recent.resize(4);
+  for (StepPoint& p : s.recent) p.wall_ms = 10;
+  const std::string chart = svg_step_series(s);
+  EXPECT_TRUE(has(chart, "<polyline class=\"series\" points=\"125.0,4.3 375.0,4.3 625.0,4.3 875.0,4.3 \"/>")) << chart;
+  EXPECT_TRUE(has(chart, "points=\"125.0,90 125.0,4.3 ")) << chart;
+}
+
 TEST(HtmlCharts, NothingToDrawGivesNothing) {
   EXPECT_EQ(svg_step_series(examples::empty()), "");
   EXPECT_EQ(svg_heat_strip(examples::empty()), "");

@@ -13,9 +13,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
-sys.path.insert(0, str(ROOT / "tests" / "gpu"))
 
-from runner import Runner  # noqa: E402
+from injected import Runner  # noqa: E402
+
+JOBS = ROOT / "tests" / "gpu" / "jobs"
 
 
 def fakes_folder() -> Path | None:
@@ -34,6 +35,7 @@ def fakes() -> Path:
 
 @pytest.fixture(scope="session")
 def run(fakes):
-    runner = Runner(fakes)
+    fake = {"STEPSCOPE_CUDA_LIBRARY": str(fakes / "libfake_cuda.so"), "FAKES": str(fakes)}
+    runner = Runner(JOBS, {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", **fake})
     yield runner
     runner.clean()

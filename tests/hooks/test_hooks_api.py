@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 import ring
-from hook_jobs import PACKAGE, environment
+from hook_jobs import PACKAGE, make_runner
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def python(code: str, shm=None, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", code], env=environment(shm, env), capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", code], env=make_runner().environment(shm, env), capture_output=True, text=True, timeout=120
     )
 
 

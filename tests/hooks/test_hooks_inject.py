@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -71,7 +72,8 @@ def test_sitecustomize_and_usercustomize_run_once(run, tmp_path):
     (tmp_path / "usercustomize.py").write_text("print('user')\n")
     path = f"{PACKAGE / '_inject'}:{tmp_path}"
     assert run([sys.executable, "-c", "print('main')"], env={"PYTHONPATH": path}).check().out == "site\nmain\n"
-    outside = [sys._base_executable, "-c", "print('main')"]  # virtual environments have no usercustomize
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    outside = [str(Path(sys.base_prefix, "bin", version)), "-c", "print('main')"]  # virtual environments have no usercustomize
     assert run(outside, env={"PYTHONPATH": path}).check().out == "site\nuser\nmain\n"
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cases import Case
+from said import said
 
 HERE = Path(__file__).resolve().parent
 JOBS, HOOK_JOBS = HERE / "jobs", HERE.parent / "hooks" / "jobs"
@@ -32,13 +33,7 @@ class Ran:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Everything that the ranks said, merged. Facts that only tell of the hooks' own counters are left out."""
-        merged: dict[str, Any] = {}
-        for line in self.out.splitlines():
-            _, found, text = line.partition("JSON ")
-            if found:
-                merged.update(json.loads(text))
-        return merged
+        return said(self.out)
 
 
 @dataclass
