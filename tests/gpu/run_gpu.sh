@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Everything that needs real GPUs, from a checkout and a built wheel, on a machine that has torch. No network, no build.
 #
-#   tests/gpu/run_gpu.sh dist/stepscope-*.whl [run|single|ddp|fsdp|overhead|all]     default: all that the GPUs allow
+#   tests/gpu/run_gpu.sh dist/stepscope-*.whl [run|single|ddp|fsdp|overhead|step_cost|all]     default: all that the GPUs allow
 #
 # Each part prints one JSON line per check; the last line says how many parts failed. PYTHON names the interpreter; JOBS=a,b limits
 # the part `run` to these jobs, KEEP=FOLDER keeps its summaries and black boxes; COST=FLAGS are those of overhead2.
@@ -23,8 +23,8 @@ export STEPSCOPE_PYTHON_DIR="$FOLDER" STEPSCOPE_BINARY="$(echo "$FOLDER"/stepsco
 "$PYTHON" -c 'import stepscope._native as n; print("native:", n.__file__)' || exit 2
 PARTS=("$@")
 if [ ${#PARTS[@]} -eq 0 ] || [ "${PARTS[0]}" = all ]; then
-  PARTS=(run single overhead)
-  [ "$GPUS" -ge 2 ] && PARTS=(run exposed single fsdp overhead2 one_queue overhead)
+  PARTS=(run single overhead step_cost)
+  [ "$GPUS" -ge 2 ] && PARTS=(run exposed single fsdp overhead2 one_queue overhead step_cost)
 fi
 FAILED=0
 for part in "${PARTS[@]}"; do
@@ -39,6 +39,7 @@ for part in "${PARTS[@]}"; do
     one_queue) "$PYTHON" tests/gpu/real_ddp.py --gpus 2 --one-queue --faults none ;;
     overhead) "$PYTHON" tests/gpu/real_overhead.py && "$PYTHON" tests/gpu/real_overhead.py --one-queue --sizes short ;;
     overhead2) "$PYTHON" tests/gpu/real_overhead.py --gpus 2 ${COST:---sizes short,middle,long} ;;
+    step_cost) "$PYTHON" bench/step_cost.py gpu $([ "$GPUS" -ge 2 ] && echo gpu_ddp) ;;
     *) echo "unknown part $part"; false ;;
   esac || FAILED=$((FAILED + 1))
 done
