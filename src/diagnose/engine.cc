@@ -19,7 +19,7 @@ namespace stepscope {
 
 namespace {
 
-constexpr Rule kRules[] = {judge_progress, judge_data,      judge_stragglers, judge_pauses,      judge_input,    judge_bound,   judge_comm,
+constexpr Rule kRules[] = {judge_progress, judge_data,      judge_stragglers, judge_imbalance, judge_pauses, judge_input, judge_bound, judge_comm,
                            judge_device,   judge_allocator, judge_between,    judge_collectives, judge_observer, judge_balance, judge_advice};
 constexpr uint32_t kNoBaseline = kTagCompile | kTagCheckpoint | kTagValidation | kTagEpochStart | kTagProvisional | kTagLossy;
 constexpr size_t kHistoryRows = 384;  // of the whole run: enough for the shape of a growth

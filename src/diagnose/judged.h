@@ -105,6 +105,7 @@ using Rule = void (*)(const Judged&, std::vector<Finding>&);
 // The rules, in the order in which they are asked. One file per family (rules_*.cc).
 void judge_data(const Judged&, std::vector<Finding>&);         // NO_DATA, WARMUP, INCOMPLETE_DATA
 void judge_stragglers(const Judged&, std::vector<Finding>&);   // INPUT_, H2D_, COMPUTE_STRAGGLER, STRAGGLER
+void judge_imbalance(const Judged&, std::vector<Finding>&);    // LOAD_IMBALANCE
 void judge_pauses(const Judged&, std::vector<Finding>&);       // GC_PAUSE, PAUSE_STRAGGLER
 void judge_input(const Judged&, std::vector<Finding>&);        // INPUT_BOUND
 void judge_bound(const Judged&, std::vector<Finding>&);        // H2D_BOUND, WAIT_HEAVY

@@ -49,13 +49,28 @@ Between measure(const Judged& j, const Rows& rows, Figure figure) {
   return b;
 }
 
-struct KindOf { Category category; const char* kind; const char* words; const char* action; };
+// What a run begins with: an event of the same kind at its first step, or before it.
+enum class Opening { kNone, kFirstStep, kBefore };
+
+struct KindOf { Category category; Opening opening; const char* kind; const char* words; const char* action; };
 constexpr KindOf kKinds[] = {
-    {Category::kCheckpoint, "CHECKPOINT_STALL", "saving checkpoints", "save less often or asynchronously (torch.distributed.checkpoint.async_save), to faster storage"},
-    {Category::kValidation, "VALIDATION_HEAVY", "validation", "validate less often, on fewer batches, or share the validation set among ranks"},
-    {Category::kEpochStart, "EPOCH_START_STALL", "starting epochs (new loader workers)", "keep the workers: persistent_workers=True, and open files lazily in the workers"},
-    {Category::kCompile, "RECOMPILE_STORM", "recompiling", "keep shapes few: pad to buckets, mark dimensions dynamic, see TORCH_LOGS=recompiles"},
+    {Category::kCheckpoint, Opening::kNone, "CHECKPOINT_STALL", "saving checkpoints", "save less often or asynchronously (torch.distributed.checkpoint.async_save), to faster storage"},
+    {Category::kValidation, Opening::kNone, "VALIDATION_HEAVY", "validation", "validate less often, on fewer batches, or share the validation set among ranks"},
+    {Category::kEpochStart, Opening::kBefore, "EPOCH_START_STALL", "starting epochs (new loader workers)", "keep the workers: persistent_workers=True, and open files lazily in the workers"},
+    {Category::kCompile, Opening::kFirstStep, "RECOMPILE_STORM", "recompiling", "keep shapes few: pad to buckets, mark dimensions dynamic, see TORCH_LOGS=recompiles"},
 };
+
+// Events that come as regularly as from the first one on began with the run: the first workers were started before the
+// first step, the first compile was in it, and both are left out of the baseline.
+int64_t onset_of(const Judged& j, const KindOf& k, const Between& b) {
+  if (k.opening == Opening::kNone || b.events < 2 || j.first_step() != 0) return b.first;
+  if (k.opening == Opening::kFirstStep) {
+    const std::vector<Cell>& cells = j.with_warmup.rows.front()->cells;
+    if (std::none_of(cells.begin(), cells.end(), [&](const Cell& cell) { return cell.ms[index(k.category)] >= kEventMs; })) return b.first;
+  }
+  const double between = static_cast<double>(b.last - b.first) / static_cast<double>(b.events - 1);
+  return static_cast<double>(b.first) <= 1.5 * between ? 0 : b.first;
+}
 
 Finding finding_of(const Judged& j, const KindOf& k, const Between& b, double share) {
   Finding f;
@@ -77,7 +92,7 @@ Finding finding_of(const Judged& j, const KindOf& k, const Between& b, double sh
   });
   f.coverage = j.coverage;
   f.confidence = 0.95;
-  f.first_step = b.first;
+  f.first_step = onset_of(j, k, b);
   f.last_step = b.last;
   f.title = formatted("{} of the time goes into {}: {} in {} steps{}", text_share(share), k.words, text_ms(b.event_ms), b.events,
                       f.job_scope || j.ranks < 2 ? "" : ", on " + text_ranks(b.ranks) + " while the others wait");

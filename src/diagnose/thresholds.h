@@ -15,6 +15,7 @@ namespace stepscope {
   X(crit_share, 0.20)                \
   X(share_kind_warn, 0.10)           \
   X(share_kind_crit, 0.20)           \
+  X(wait_heavy_min_ms, 0.5)          \
   X(input_ahead_share, 0.5)          \
   X(input_head_of_line_share, 0.4)   \
   X(host_bound_share, 0.5)           \
@@ -27,6 +28,7 @@ namespace stepscope {
   X(straggler_min_positive, 0.7)     \
   X(straggler_min_blame, 0.5)        \
   X(straggler_min_excess, 0.03)      \
+  X(imbalance_min_correlation, 0.6)  \
   X(straggler_block_steps, 32)       \
   X(straggler_live_steps, 16)        \
   X(straggler_passing_s, 10)         \

@@ -15,7 +15,7 @@ using Pair = std::pair<std::string_view, std::string_view>;
 constexpr Pair kCauses[] = {
     {"more_work", "it has more work than the others"},
     {"same_work_slower", "slower at the same work"},
-    {"launch_bound_host", "its host launches work late"},
+    {"launch_bound", "its host launches work late"},
     {"paused", "it is paused"},
     {"input", "its input is late"},
     {"rate_deficit", "the loader delivers more slowly than the step consumes"},

@@ -17,6 +17,8 @@
 //                                the step; per_token: MB per token near the top; retries=2 frees=1 per step at which
 //                                `hit` divides the step, which lasts slow=20 ms longer
 //   tokens 512 sigma=0.3 slope=4 sawtooth=100     per step: log-normal, growing, starting again every so many steps
+//   uneven 0.8 from=0 blind=1    forward and backward take a log-normal factor (sigma 0.8) by rank and step, and so do the tokens,
+//                                but not with blind=1: then the batches do not tell
 //   tenant rank=0 pid=77 mb=20000 own=9000        another process on the rank's device
 //   oom rank=0 step=60 mb=4000 allocated=.. reserved=.. free=.. largest=.. grown=..   inside forward
 //   lost rank=1 step=50 signal=9 | exception="ValueError: x" | teardown=1
@@ -83,7 +85,7 @@ struct Scenario {
   std::vector<Fault> faults;
   std::vector<Loss> losses;
   std::vector<MemoryLine> memory, tenants, ooms;
-  Words tokens;
+  Words tokens, uneven;
   std::map<std::pair<int, int>, uint64_t> lossy;
   std::vector<std::pair<std::string, Words>> expects;  // command, arguments
 };
@@ -169,6 +171,8 @@ inline Scenario read(const std::string& path) {
       list.push_back({static_cast<int>(number(w, "rank", -1)), w});
     } else if (command == "tokens") {
       s.tokens = words_of(in);
+    } else if (command == "uneven") {
+      s.uneven = words_of(in);
     } else if (command == "lossy") {
       const Words w = words_of(in);
       s.lossy[{static_cast<int>(number(w, "rank", 0)), static_cast<int>(number(w, "step", 0))}] = static_cast<uint64_t>(number(w, "count", 1));
@@ -315,6 +319,12 @@ class Play {
     return std::round(n);
   }
 
+  // How much more work than usual a rank gets in a step.
+  double load_at(int step) {
+    const double sigma = number(s_.uneven, "", 0);
+    return sigma > 0 && step >= number(s_.uneven, "from", 0) ? std::lognormal_distribution<double>(0, sigma)(rng_) : 1;
+  }
+
   // A reading of the allocator, as the recorder writes it.
   void read_memory(RankWriter& lane, const MemoryLine& m, int r, int step, bool top, double held, double tokens) {
     const std::string read = m.w.count("read") ? m.w.at("read") : "both";
@@ -344,7 +354,7 @@ class Play {
   }
 
   void one_step(int step) {
-    const double tokens = tokens_at(step);
+    const double tokens_of_all = tokens_at(step);
     std::vector<double> held(static_cast<size_t>(s_.ranks), 0);
     std::vector<double> tail(s_.ranks, 0);
     std::vector<int> alive;
@@ -355,6 +365,7 @@ class Play {
     for (int r : alive) {
       RankWriter& lane = lanes_[r];
       const uint64_t before = lane.now();
+      const double load = load_at(step), tokens = number(s_.uneven, "blind", 0) != 0 ? tokens_of_all : tokens_of_all * load;
       if (const auto loss = s_.lossy.find({r, step}); loss != s_.lossy.end()) lane.builder().note_lost(loss->second);
       if (const double ms = own("epoch", r, step); ms > 0) {
         lane.span(Kind::kLoaderCreate, ms, 5, 2);
@@ -368,7 +379,7 @@ class Play {
       if (const double ms = own("compile", r, step); ms > 0) lane.span(Kind::kCompile, ms);
       if (tokens > 0) lane.event(Kind::kShape, Edge::kMark, 8, static_cast<uint64_t>(tokens));
       run_out(lane, r, step);
-      lane.pass(own("forward", r, step));
+      lane.pass(load * own("forward", r, step));
       const MemoryLine* m = memory_of(r);
       if (const int hit = m ? static_cast<int>(m->of("hit", 0)) : 0; hit > 0 && step % hit == 0 && step >= m->of("from", 0)) lane.pass(m->of("slow", 0));
       lane.event(Kind::kForward, Edge::kEnd, 9);
@@ -378,7 +389,7 @@ class Play {
         read_memory(lane, *m, r, step, true, held[static_cast<size_t>(r)], tokens);
       }
       if (const double ms = own("gc", r, step); ms > 0) lane.span(Kind::kGc, ms, 2);
-      const double backward = own("backward", r, step);
+      const double backward = load * own("backward", r, step);
       for (int bucket = 0; bucket < 3; ++bucket) {
         lane.pass(backward / 3);
         lane.event(Kind::kCollective, Edge::kMark, 77, lane.sequence++, 1 << 20, static_cast<uint64_t>(CollectiveOp::kAllReduce));
@@ -399,7 +410,7 @@ class Play {
         lane.span(Kind::kWait, 0.2, 77, lane.sequence++);
       }
       lane.span(Kind::kOptimizer, own("optimizer", r, step), 3);
-      if (const MemoryLine* m = memory_of(r)) read_memory(lane, *m, r, step, false, held[static_cast<size_t>(r)], tokens);
+      if (const MemoryLine* m = memory_of(r)) read_memory(lane, *m, r, step, false, held[static_cast<size_t>(r)], tokens_of_all);
       if (s_.explicit_steps) lane.event(Kind::kStep, Edge::kEnd);
       if (const double ms = own("checkpoint", r, step); ms > 0) lane.span(Kind::kSave, ms, 1);
       if (const double ms = own("validation", r, step); ms > 0)
