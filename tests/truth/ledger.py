@@ -2,8 +2,9 @@
 """The ledger against a script's own clock.
 
 For each place of ledger_job.py one second is spent there once, on one rank. The rank's ledger must show it in that category
-within 10 %, measured against the same job without it; the categories of every rank must add up to its wall time within 0.1 %
-(steps: first step begin to last step end; process: start to end, seen from outside); unattributed stays <= 5 % of the steps.
+within 10 %, measured against the same job without it. The categories of every rank must add up to its wall time: exactly to
+that of our marks, and within 0.1 % and a few ms to the script's (steps: first step begin to last step end; process: start to
+end, seen from outside). unattributed stays <= 5 % of the steps.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ SCRIPT = Path(__file__).resolve().parent / "ledger_job.py"
 PLACES = ("input_wait", "h2d", "forward", "backward", "optimizer", "straggler_wait", "host_pause", "compile", "checkpoint",
           "validation", "validation_inner", "logging", "epoch_start", "user_code", "startup", "teardown", "unattributed")
 WALL_TOLERANCE, LANDS_TOLERANCE, MAX_UNATTRIBUTED = 0.001, 0.10, 0.05
+SLICE_MS = 3.0  # the machine may take the core away between the script's look at its clock and our mark, at either end
 TICK_S = 0.011  # /proc tells a process start only to 10 ms
 CATEGORY = {"validation_inner": "validation"}  # places whose category has another name: evaluation past the DDP wrapper
 
@@ -93,8 +95,10 @@ def wall_errors(m: Measured) -> list[str]:
         row, total = m.ledger(rank), sum(v or 0.0 for v in m.ledger(rank)["categories"].values())
         steps_ms = 1e3 * (t["end"] - t["begin"])
         in_steps = total - m.ms(rank, "startup") - m.ms(rank, "teardown")
+        if abs(in_steps - row["steps_wall_ms"]) > 0.01:
+            wrong.append(f"rank {rank} categories within steps {in_steps:.3f} ms, steps_wall_ms {row['steps_wall_ms']:.3f}")
         for what, ours in (("steps_wall_ms", row["steps_wall_ms"]), ("categories within steps", in_steps)):
-            if abs(ours - steps_ms) > WALL_TOLERANCE * steps_ms:
+            if abs(ours - steps_ms) > WALL_TOLERANCE * steps_ms + SLICE_MS:
                 wrong.append(f"rank {rank} {what} {ours:.2f} ms, by the script's clock {steps_ms:.2f}")
         gone = m.gone.get(int(t["pid"]))
         if gone:
