@@ -71,12 +71,11 @@ def test_thresholds_named_in_formulas_exist() -> None:
     known = {name for section in spec.values() for name in section}
     # Names of other things that formulas speak of: categories, fields, causes.
     others = set(re.findall(r'"([a-z0-9_]+)"', (ROOT / "src/align/category.h").read_text()))
-    others |= {"trace_step", "user_code", "same_work_slower", "launch_bound", "first_late_bucket", "init_process_group", "copy_on_write", "cgroup_quota", "too_few_cores", "workers_without_cores"}
     causes = (ROOT / "src/diagnose/rules_advice.cc").read_text().partition("kCauses[] = {")[2].partition("};")[0]
     others |= set(re.findall(r'"([a-z_]+)"', causes))
     for rule in (ROOT / "src/diagnose").glob("rules_*.cc"):
         others |= set(re.findall(r'\bcause = "([a-z_0-9]+)"', rule.read_text()))
-    others |= {"trace_step", "user_code", "in_process", "same_work_slower", "launch_bound", "first_late_bucket", "init_process_group", "copy_on_write", "cgroup_quota", "too_few_cores", "workers_without_cores"}
+    others |= {"trace_step", "user_code", "in_process", "same_work_slower", "first_late_bucket", "init_process_group", "copy_on_write", "cgroup_quota", "too_few_cores", "workers_without_cores"}
     for page in FINDINGS.glob("*.md"):
         formula = page.read_text().partition("## Formula")[2].partition("## ")[0]
         for name in re.findall(r"`([a-z0-9]+(?:_[a-z0-9]+)+)`", formula):

@@ -138,8 +138,6 @@ void judge_imbalance(const Judged& j, std::vector<Finding>& out) {
   const double mean_ms = lost_ms / static_cast<double>(j.baseline.size());
   // Before the baseline (warm-up) a step is uneven as here, what ranks usually differ by left out.
   const auto figure = [&](const StepRow& row) {
-    Rows one;
-    one.add(row, 1);
     double sum = 0, most = 0;
     int seen = 0;
     for (const Cell& cell : row.cells)
