@@ -7,6 +7,7 @@ ones. A callback that fails is forgotten.
 
 from __future__ import annotations
 
+import _thread
 import sys
 from collections.abc import Callable
 from types import ModuleType
@@ -14,17 +15,22 @@ from typing import Any
 
 Callback = Callable[[ModuleType], None]
 _pending: dict[str, list[Callback]] = {}
+_executing: set[str] = set()  # by a loader that will call us at its end
 
 
 def when_imported(name: str, callback: Callback) -> None:
     """Calls ``callback(module)`` once, now or after the import of ``name``. Errors of the callback are dropped."""
     module = sys.modules.get(name)
-    if module is not None and not getattr(getattr(module, "__spec__", None), "_initializing", False):
+    if module is not None and name not in _executing and not _initializing(module):
         _run(callback, module)
         return
     _pending.setdefault(name, []).append(callback)
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
+
+
+def _initializing(module: ModuleType) -> bool:
+    return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
 
 
 def _run(callback: Callback, module: ModuleType) -> None:
@@ -44,16 +50,34 @@ def _fire(module: ModuleType) -> None:
 class _Finder:
     """Asks the other finders for the real spec and runs the callbacks after its loader has executed the module."""
 
+    def __init__(self) -> None:
+        self._asking: set[int] = set()  # threads in which the others are asked: some of them ask all finders in turn
+
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if name not in _pending:
+        thread = _thread.get_ident()
+        if thread in self._asking:
             return None
-        for finder in list(sys.meta_path):
-            if finder is self or not hasattr(finder, "find_spec"):
-                continue
-            spec = finder.find_spec(name, path, target)
-            if spec is not None:
-                return _watched(spec)
+        if name not in _pending:
+            self._look()
+            return None
+        self._asking.add(thread)
+        try:
+            for finder in list(sys.meta_path):
+                if finder is self or not hasattr(finder, "find_spec"):
+                    continue
+                spec = finder.find_spec(name, path, target)
+                if spec is not None:
+                    return _watched(spec)
+        finally:
+            self._asking.discard(thread)
         return None
+
+    def _look(self) -> None:
+        """Another import hook may have brought a module in past us."""
+        for name in list(_pending):
+            module = sys.modules.get(name)
+            if module is not None and name not in _executing and not _initializing(module):
+                _fire(module)
 
 
 def _watched(spec: Any) -> Any:
@@ -67,7 +91,11 @@ def _watched(spec: Any) -> Any:
             del loader.exec_module  # the instance attribute: the loader is its own self again
         except AttributeError:
             pass
-        execute(module)
+        _executing.add(module.__name__)
+        try:
+            execute(module)
+        finally:
+            _executing.discard(module.__name__)
         _fire(module)
 
     try:

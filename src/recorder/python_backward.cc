@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint64_t kBackwardsWithoutOptimizer = 16;
 
-PyObject *g_str_accumulate = nullptr, *g_str_requires_grad = nullptr, *g_str_hooks = nullptr,
+PyObject *g_str_requires_grad = nullptr, *g_str_hooks = nullptr,
          *g_str_torch_function = nullptr, *g_own_end_hook = nullptr, *g_own_end = nullptr,
          *g_compiled_autograd = nullptr, *g_str_enabled = nullptr, *g_str_grad_fn = nullptr,
          *g_str_register_dict = nullptr, *g_ordered_dict = nullptr, *g_key = nullptr;
@@ -53,8 +53,7 @@ bool compiled_autograd() {
 // of hooks, under a key that handles never use.
 class LossHook {
  public:
-  explicit LossHook(PyObject* args) {
-    PyObject* outputs = PyTuple_Size(args) > 0 ? PyTuple_GetItem(args, 0) : nullptr;
+  explicit LossHook(PyObject* outputs) {
     if (!outputs || !PyTuple_Check(outputs) || PyTuple_Size(outputs) < 1 || compiled_autograd()) return;
     PyObject* loss = PyTuple_GetItem(outputs, 0);
     if (is_plain(loss) && attribute(loss, g_str_requires_grad).get() == Py_True && !put(loss)) hooks_ = Ref();
@@ -85,28 +84,24 @@ class LossHook {
   Ref hooks_;
 };
 
-bool accumulates(PyObject* kwargs) {
-  return kwargs && PyDict_GetItemWithError(kwargs, g_str_accumulate) == Py_True;
-}
-
-// `original` is the function that was replaced.
-PyObject* run_backward(PyObject* original, PyObject* args, PyObject* kwargs) {
+// torch.autograd.graph._engine_run_backward(t_outputs, *args, accumulate_grad=…)
+PyObject* run_backward(const Call& call) {
   if (may_open()) [[unlikely]] open_by_hook();
   const bool outermost = g_hooks.backward_depth == 0 && g_hooks.compiling == 0;  // tracing a joint graph is no backward
   if (!outermost || !active()) {
     ++g_hooks.backward_depth;
-    PyObject* result = PyObject_Call(original, args, kwargs);
+    PyObject* result = call.proceed();
     if (g_hooks.backward_depth > 0) --g_hooks.backward_depth;
     return result;
   }
-  const bool accumulate = accumulates(kwargs);
+  const bool accumulate = call.argument(call.count(), "accumulate_grad") == Py_True;
   ++g_hooks.backward_depth;
   boundary_mark(Kind::kBackward, Edge::kBegin, accumulate);
   PyObject* result;
   {
     std::optional<LossHook> hook;
-    if (accumulate && g_hooks.own_end && g_hooks.queue_callback) hook.emplace(args);
-    result = PyObject_Call(original, args, kwargs);
+    if (accumulate && g_hooks.own_end && g_hooks.queue_callback) hook.emplace(call.argument(0, "t_outputs"));
+    result = call.proceed();
   }
   g_hooks.backward_depth = 0;
   ++g_hooks.backward_ends;
@@ -136,15 +131,10 @@ PyObject* backward_end(PyObject*, PyObject*) {
   return none();
 }
 
-PyMethodDef g_run = {"_engine_run_backward", as_method(run_backward), METH_VARARGS | METH_KEYWORDS,
-                     "torch.autograd.graph._engine_run_backward with marks around it."};
 PyMethodDef g_hook_def = {"stepscope_own_end_hook", as_method(own_end_hook), METH_O, nullptr};
 PyMethodDef g_end_def = {"stepscope_own_end", as_method(own_end), METH_NOARGS, nullptr};
 
-PyObject* wrap_backward(PyObject*, PyObject* original) {
-  const Ref module(PyUnicode_FromString("torch.autograd.graph"));
-  return PyCFunction_NewEx(&g_run, original, module.get());
-}
+PyObject* wrap_backward(PyObject*, PyObject* original) { return stand_in(original, run_backward); }
 
 PyMethodDef g_functions[] = {
     {"wrap_backward", as_method(wrap_backward), METH_O, "wrap_backward(original) -> callable"},
@@ -156,7 +146,6 @@ PyMethodDef g_functions[] = {
 }  // namespace
 
 int add_backward_functions(PyObject* module) {
-  g_str_accumulate = PyUnicode_InternFromString("accumulate_grad");
   g_str_requires_grad = PyUnicode_InternFromString("requires_grad");
   g_str_hooks = PyUnicode_InternFromString("_backward_hooks");
   g_str_grad_fn = PyUnicode_InternFromString("grad_fn");

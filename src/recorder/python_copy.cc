@@ -1,13 +1,12 @@
 #include "recorder/python_copy.h"
 
-#include <dlfcn.h>
-
 #include <cstring>
 
 #include "base/clock.h"
 #include "recorder/gpu_timeline.h"
 #include "recorder/python_call_site.h"
 #include "recorder/python_gpu.h"
+#include "recorder/python_stand_in.h"
 #include "recorder/recorder.h"
 
 namespace stepscope::recorder {
@@ -20,25 +19,6 @@ constexpr int kMaxArgs = 14;
 
 // ---- calling the original ----
 
-using Vectorcall = PyObject* (*)(PyObject*, PyObject* const*, size_t, PyObject*);
-Vectorcall vectorcall() {  // in every CPython since 3.9, in the limited API since 3.12
-  static const auto found = reinterpret_cast<Vectorcall>(::dlsym(RTLD_DEFAULT, "PyObject_Vectorcall"));
-  return found;
-}
-
-PyObject* call_slowly(PyObject* function, PyObject* const* stack, Py_ssize_t n, PyObject* names) {
-  const Ref args(PyTuple_New(n));
-  const Ref kwargs(names ? PyDict_New() : nullptr);
-  if (!args || (names && !kwargs)) return nullptr;
-  for (Py_ssize_t i = 0; i < n; ++i) {
-    Py_INCREF(stack[i]);
-    PyTuple_SetItem(args.get(), i, stack[i]);
-  }
-  for (Py_ssize_t i = 0; names && i < PyTuple_Size(names); ++i)
-    if (PyDict_SetItem(kwargs.get(), PyTuple_GetItem(names, i), stack[n + i]) != 0) return nullptr;
-  return PyObject_Call(function, args.get(), kwargs.get());
-}
-
 // function(self, *args): `n` positional ones, then the values of `names`.
 PyObject* call(PyObject* function, PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* names) {
   const Py_ssize_t total = n + (names ? PyTuple_Size(names) : 0);
@@ -47,8 +27,7 @@ PyObject* call(PyObject* function, PyObject* self, PyObject* const* args, Py_ssi
   if (!stack) return PyErr_NoMemory();
   stack[0] = self;
   if (total > 0) std::memcpy(stack + 1, args, sizeof(PyObject*) * total);
-  PyObject* result = vectorcall() ? vectorcall()(function, stack, static_cast<size_t>(n + 1), names)
-                                  : call_slowly(function, stack, n + 1, names);
+  PyObject* result = vectorcall(function, stack, static_cast<size_t>(n + 1), names);
   if (stack != small) PyMem_Free(stack);
   return result;
 }
@@ -276,40 +255,38 @@ PyObject* wrap_syncs(PyObject*, PyObject* tensor) {
   return PyLong_FromLong(replaced);
 }
 
-PyObject* g_synchronize = nullptr;
-PyObject* synchronize(PyObject*, PyObject* args) {
-  if (!armed()) return PyObject_Call(g_synchronize, args, nullptr);
+PyObject* synchronize(const Call& call) {
+  if (!armed()) return call.proceed();
   const uint64_t begin_ns = monotonic_ns();
-  PyObject* result = PyObject_Call(g_synchronize, args, nullptr);
+  PyObject* result = call.proceed();
   sync_done(begin_ns);
   return result;
 }
-PyObject* wrap_synchronize(PyObject* module, PyObject* original) {
-  if (!g_synchronize) hold(g_synchronize, original);
-  return PyObject_GetAttrString(module, "synchronize");
-}
+PyObject* wrap_synchronize(PyObject*, PyObject* original) { return stand_in(original, synchronize); }
 
 // ---- wait points of libraries ----
 
-constexpr int kPoints = 3;
-PyObject* g_point_original[kPoints];
-
-template <int I>
-PyObject* wait_point(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* names) {
-  constexpr auto kPoint = I == 0 ? GpuWaitPoint::kFsdpUnshard : GpuWaitPoint::kFsdpReduceScatter;
+template <GpuWaitPoint kPoint>
+PyObject* wait_point(const Call& call) {
   gpu_wait_point(kPoint, Edge::kBegin);
-  PyObject* result = call(g_point_original[I], self, args, n, names);
+  PyObject* result = call.proceed();
   gpu_wait_point(kPoint, Edge::kEnd);
   return result;
 }
-PyMethodDef g_point_methods[kPoints] = {{"wait_for_unshard", as_method(wait_point<0>), kFast, nullptr},
-                                        {"finalize_backward", as_method(wait_point<1>), kFast, nullptr},
-                                        // Waits for an earlier reduce-scatter before it starts the next.
-                                        {"post_backward", as_method(wait_point<2>), kFast, nullptr}};
 
 PyObject* wrap_wait_points(PyObject*, PyObject* group_type) {
+  static constexpr struct {
+    const char* name;
+    Body body;
+  } kPoints[] = {{"wait_for_unshard", wait_point<GpuWaitPoint::kFsdpUnshard>},
+                 {"finalize_backward", wait_point<GpuWaitPoint::kFsdpReduceScatter>},
+                 // Waits for an earlier reduce-scatter before it starts the next.
+                 {"post_backward", wait_point<GpuWaitPoint::kFsdpReduceScatter>}};
   long replaced = 0;
-  for (int i = 0; i < kPoints; ++i) replaced += replace_method(group_type, g_point_methods[i], g_point_original[i]);
+  for (const auto& point : kPoints) {
+    if (stand_in_method(group_type, point.name, point.body)) ++replaced;
+    else PyErr_Clear();
+  }
   return PyLong_FromLong(replaced);
 }
 
@@ -318,7 +295,6 @@ PyMethodDef g_functions[] = {
      "wrap_copies(Tensor, device, _disabled_torch_function_impl) -> int: spans around to(), cuda(), copy_() from host to device."},
     {"wrap_syncs", as_method(wrap_syncs), METH_O, "wrap_syncs(Tensor) -> int: spans around item(), cpu(), … of CUDA tensors."},
     {"wrap_synchronize", as_method(wrap_synchronize), METH_O, "wrap_synchronize(original) -> synchronize"},
-    {"synchronize", as_method(synchronize), METH_VARARGS, "torch._C._cuda_synchronize with a span around it."},
     {"wrap_wait_points", as_method(wrap_wait_points), METH_O,
      "wrap_wait_points(FSDPParamGroup) -> int: device marks where compute waits for all-gathers and reduce-scatters."},
     {nullptr, nullptr, 0, nullptr},

@@ -5,6 +5,7 @@
 // at exit: a hook may still be called while the interpreter goes down.
 #pragma once
 
+#include "python_stand_in.h"
 #include "python_support.h"
 
 #include <cstdint>
@@ -95,13 +96,6 @@ inline void boundary_mark(Kind kind, Edge edge, uint64_t id, uint16_t flags = 0)
   gpu_boundary(kind, edge, id, now_ns);
 }
 
-// The original's arguments with `self` in front.
-PyObject* call_method(PyObject* function, PyObject* self, PyObject* args, PyObject* kwargs) noexcept;
-
-// Replaces a method of a Python class by a C one (a method descriptor: binds like the original, has no frame that
-// torch.compile could look into) and keeps the original. False with an error set.
-bool replace_method(PyObject* type, PyMethodDef& method, PyObject*& original) noexcept;
-
 // What is due between two steps: control words, new groups, lost callbacks. About 15 ns when nothing is. False with an
 // error set when Ctrl-C (or another non-Exception) arrived in the meantime: the caller must return null.
 bool step_boundary() noexcept;
@@ -110,6 +104,7 @@ bool step_boundary() noexcept;
 // Exception (a signal that the user's handler turned into KeyboardInterrupt or SystemExit), and a pending error wins.
 // Null when it failed.
 Ref call_quietly(PyObject* function, PyObject* argument) noexcept;
+Ref call_quietly_with(PyObject* function, PyObject* arguments) noexcept;  // arguments: a tuple
 
 // Seen by the forked child.
 void reset_hooks_after_fork() noexcept;

@@ -5,7 +5,7 @@
 namespace stepscope::recorder {
 namespace {
 
-PyObject *g_next = nullptr, *g_new_loader = nullptr, *g_str_loader = nullptr, *g_str_workers = nullptr,
+PyObject *g_new_loader = nullptr, *g_str_loader = nullptr, *g_str_workers = nullptr,
          *g_str_outstanding = nullptr, *g_str_queue = nullptr, *g_str_qsize = nullptr, *g_str_info = nullptr;
 
 struct Queue {
@@ -43,12 +43,13 @@ uint64_t loader_of(PyObject* iterator) {
   return made ? as_u64(made.get()) : id_of(iterator);
 }
 
-PyObject* loader_next(PyObject* self, PyObject*) {
-  if (!active()) return PyObject_CallFunctionObjArgs(g_next, self, nullptr);
+PyObject* loader_next(const Call& call) {
+  PyObject* self = call.argument(0, "self");
+  if (!active() || !self) return call.proceed();
   const uint64_t loader = loader_of(self);
   if (PyErr_Occurred()) return nullptr;
   mark(Kind::kFetch, Edge::kBegin, loader);
-  PyObject* batch = PyObject_CallFunctionObjArgs(g_next, self, nullptr);
+  PyObject* batch = call.proceed();
   uint16_t flags = 0;
   if (!batch) flags = PyErr_ExceptionMatches(PyExc_StopIteration) ? kFetchStop : kFetchError;
   KeepError keep;
@@ -57,7 +58,6 @@ PyObject* loader_next(PyObject* self, PyObject*) {
   if (const BatchShape shape = shape_of_batch(batch); shape.samples > 0) mark(Kind::kShape, Edge::kMark, shape.samples, shape.tokens);
   return batch;
 }
-PyMethodDef g_next_method = {"__next__", as_method(loader_next), METH_NOARGS, nullptr};
 
 // wrap_loader_next(type, new_loader): `new_loader(iterator)` gives an iterator its loader id.
 PyObject* wrap_loader_next(PyObject*, PyObject* const* args, Py_ssize_t n) {
@@ -65,7 +65,7 @@ PyObject* wrap_loader_next(PyObject*, PyObject* const* args, Py_ssize_t n) {
     PyErr_SetString(PyExc_TypeError, "wrap_loader_next(type, new_loader)");
     return nullptr;
   }
-  if (!replace_method(args[0], g_next_method, g_next)) return nullptr;
+  if (!stand_in_method(args[0], "__next__", loader_next)) return nullptr;
   hold(g_new_loader, args[1]);
   return none();
 }

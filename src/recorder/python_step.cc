@@ -35,7 +35,7 @@ struct KnownOptimizers {
   }
 };
 constinit KnownOptimizers g_known;
-PyObject *g_scaler_step = nullptr, *g_scheduler_step = nullptr, *g_str_name = nullptr;
+PyObject* g_str_name = nullptr;
 
 int32_t environment(const char* variable, int32_t fallback) {
   const char* text = getenv(variable);
@@ -82,30 +82,25 @@ PyObject* optimizer_post(PyObject*, PyObject* const* args, Py_ssize_t n) {
 }
 
 // GradScaler.step(self, optimizer, …): an optimizer that is skipped after an overflow is a step too.
-PyObject* scaler_step(PyObject* self, PyObject* args, PyObject* kwargs) {
-  PyObject* optimizer = PyTuple_Size(args) > 0 ? PyTuple_GetItem(args, 0) : nullptr;
-  if (!optimizer && kwargs) optimizer = PyDict_GetItemString(kwargs, "optimizer");
+PyObject* scaler_step(const Call& call) {
+  PyObject* optimizer = call.argument(1, "optimizer");
   boundary_mark(Kind::kScalerStep, Edge::kBegin, id_of(optimizer));
-  PyObject* result = call_method(g_scaler_step, self, args, kwargs);
+  PyObject* result = call.proceed();
   boundary_mark(Kind::kScalerStep, Edge::kEnd, id_of(optimizer));
   return result;
 }
-PyMethodDef g_scaler_method = {"step", as_method(scaler_step), METH_VARARGS | METH_KEYWORDS, nullptr};
 
 // wrap_scaler(GradScaler) replaces the class attribute `step`.
-PyObject* wrap_scaler(PyObject*, PyObject* type) {
-  return replace_method(type, g_scaler_method, g_scaler_step) ? none() : nullptr;
-}
+PyObject* wrap_scaler(PyObject*, PyObject* type) { return stand_in_method(type, "step", scaler_step) ? none() : nullptr; }
 
-PyObject* scheduler_step(PyObject* self, PyObject* args, PyObject* kwargs) {
-  PyObject* result = call_method(g_scheduler_step, self, args, kwargs);
-  if (result) mark(Kind::kScheduler, Edge::kMark, id_of(self));
+PyObject* scheduler_step(const Call& call) {
+  PyObject* result = call.proceed();
+  if (result) mark(Kind::kScheduler, Edge::kMark, id_of(call.argument(0, "self")));
   return result;
 }
-PyMethodDef g_scheduler_method = {"step", as_method(scheduler_step), METH_VARARGS | METH_KEYWORDS, nullptr};
 
 PyObject* wrap_scheduler(PyObject*, PyObject* type) {
-  return replace_method(type, g_scheduler_method, g_scheduler_step) ? none() : nullptr;
+  return stand_in_method(type, "step", scheduler_step) ? none() : nullptr;
 }
 
 // ---- trace_step, trace_phase, log ----
@@ -244,22 +239,6 @@ PyMethodDef g_functions[] = {
 
 }  // namespace
 
-PyObject* call_method(PyObject* function, PyObject* self, PyObject* args, PyObject* kwargs) noexcept {
-  if (PyTuple_Size(args) == 0 && !kwargs) return PyObject_CallFunctionObjArgs(function, self, nullptr);
-  const Ref head(PyTuple_Pack(1, self));
-  const Ref all(head ? PySequence_Concat(head.get(), args) : nullptr);
-  return all ? PyObject_Call(function, all.get(), kwargs) : nullptr;
-}
-
-bool replace_method(PyObject* type, PyMethodDef& method, PyObject*& original) noexcept {
-  const Ref before(PyObject_GetAttrString(type, method.ml_name));
-  if (!before) return false;
-  const Ref after(PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(type), &method));
-  if (!after || PyObject_SetAttrString(type, method.ml_name, after.get()) != 0) return false;
-  hold(original, before.get());
-  return true;
-}
-
 void open_by_hook() noexcept {
   g_hooks.open_tried = true;
   if (!active() && open()) g_hooks.tick_bits |= kTickOpened;
@@ -290,13 +269,17 @@ bool step_boundary() noexcept {
 }
 
 Ref call_quietly(PyObject* function, PyObject* argument) noexcept {
-  if (!function) return Ref();
+  const Ref one(function ? PyTuple_Pack(1, argument) : nullptr);
+  return one ? call_quietly_with(function, one.get()) : Ref();
+}
+
+Ref call_quietly_with(PyObject* function, PyObject* arguments) noexcept {
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
   Ref previous;
   if (g_hooks.set_eval_frame) previous = Ref(PyObject_CallFunctionObjArgs(g_hooks.set_eval_frame, Py_None, nullptr));
   PyErr_Clear();
-  Ref result(PyObject_CallFunctionObjArgs(function, argument, nullptr));
+  Ref result(PyObject_Call(function, arguments, nullptr));
   if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
   if (previous) {
     KeepError keep;

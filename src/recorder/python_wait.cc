@@ -5,8 +5,6 @@
 namespace stepscope::recorder {
 namespace {
 
-PyObject *g_work_wait = nullptr, *g_wait_tensor = nullptr;
-
 // The collective that this wait is for: the one whose post hook announced this Work, else the synchronous one just issued
 // by this thread, else the last one issued here (the same on all ranks that run the same program). Post hooks are not
 // registered before a wait of the third kind was seen: most jobs never need them.
@@ -27,43 +25,35 @@ void wait_mark(Edge edge, const LastIssue& issue) {
   mark(Kind::kWait, edge, issue.group, issue.sequence, 0, issue.detail, issue.flags);
 }
 
-PyObject* work_wait(PyObject* self, PyObject* args, PyObject* kwargs) {
-  if (!active()) return call_method(g_work_wait, self, args, kwargs);
-  const LastIssue issue = waited_for(self);
+PyObject* work_wait(const Call& call) {
+  if (!active()) return call.proceed();
+  const LastIssue issue = waited_for(call.argument(0, "self"));
   wait_mark(Edge::kBegin, issue);
   gpu_wait_point(GpuWaitPoint::kWork, Edge::kBegin);
-  PyObject* result = call_method(g_work_wait, self, args, kwargs);
+  PyObject* result = call.proceed();
   gpu_wait_point(GpuWaitPoint::kWork, Edge::kEnd);
   wait_mark(Edge::kEnd, issue);
   if (g_hooks.stamping && result)
     mark(Kind::kCollectiveDone, Edge::kMark, issue.group, issue.sequence, 0, issue.detail, issue.flags);
   return result;
 }
-PyMethodDef g_wait_method = {"wait", as_method(work_wait), METH_VARARGS | METH_KEYWORDS,
-                             "torch.distributed.Work.wait with marks around it."};
 
-PyObject* wrap_work_wait(PyObject*, PyObject* type) {
-  return replace_method(type, g_wait_method, g_work_wait) ? none() : nullptr;
-}
+PyObject* wrap_work_wait(PyObject*, PyObject* type) { return stand_in_method(type, "wait", work_wait) ? none() : nullptr; }
 
-PyObject* wait_tensor(PyObject*, PyObject* args, PyObject* kwargs) {
-  if (!active()) return PyObject_Call(g_wait_tensor, args, kwargs);
+PyObject* wait_tensor(const Call& call) {
+  if (!active()) return call.proceed();
   const LastIssue issue = waited_for(nullptr);
   wait_mark(Edge::kBegin, issue);
-  PyObject* result = PyObject_Call(g_wait_tensor, args, kwargs);
+  PyObject* result = call.proceed();
   wait_mark(Edge::kEnd, issue);
   return result;
 }
 
-PyObject* wrap_wait_tensor(PyObject* module, PyObject* original) {
-  hold(g_wait_tensor, original);
-  return PyObject_GetAttrString(module, "wait_tensor");
-}
+PyObject* wrap_wait_tensor(PyObject*, PyObject* original) { return stand_in(original, wait_tensor); }
 
 PyMethodDef g_functions[] = {
     {"wrap_work_wait", as_method(wrap_work_wait), METH_O, "wrap_work_wait(Work): marks around its wait()."},
     {"wrap_wait_tensor", as_method(wrap_wait_tensor), METH_O, "wrap_wait_tensor(original) -> wait_tensor"},
-    {"wait_tensor", as_method(wait_tensor), METH_VARARGS | METH_KEYWORDS, "wait_tensor with marks around it."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -43,32 +43,92 @@ class _CompatFinder:
 
 
 class _TorchFinder:
-    """One shot: the spec of torch comes from the other finders, its loader calls us when torch has been imported."""
+    """Waits for torch until our hooks are in. Probes, failed imports and lazy loaders leave it where it is.
+
+    The spec of torch comes from the other finders; when its loader has executed the module, we are called. An import hook
+    that asks no other finder goes past that: it shows when a submodule of torch is looked up, and the end of the import
+    that runs is watched at the module's spec; at the latest the next import of anything finds torch there.
+    """
+
+    def __init__(self):
+        self._asking = set()  # threads in which the other finders are asked: some of them ask all finders in turn
 
     def find_spec(self, name, path=None, target=None):
-        if name != "torch":
-            return None
-        sys.meta_path.remove(self)
-        import importlib.util
+        import _thread
 
-        spec = importlib.util.find_spec("torch")
-        execute = getattr(getattr(spec, "loader", None), "exec_module", None)
+        thread = _thread.get_ident()
+        if thread in self._asking:
+            return None
+        if name != "torch":
+            self._look(sys.modules.get("torch"))
+            return None
+        self._asking.add(thread)
+        try:
+            for finder in list(sys.meta_path):
+                find = getattr(finder, "find_spec", None) if finder is not self else None
+                spec = find(name, path, target) if find is not None else None
+                if spec is not None:
+                    return self._watched(spec)
+        finally:
+            self._asking.discard(thread)
+        return None
+
+    def _watched(self, spec):
+        loader = spec.loader
+        execute = getattr(loader, "exec_module", None)
         if execute is None:
             return spec
 
         def exec_module(module):
+            loader.__dict__.pop("exec_module", None)
+            module.__dict__["_stepscope_ours"] = True
             try:
-                del spec.loader.exec_module
-            except AttributeError:
-                pass
-            execute(module)
-            _install(module)
+                execute(module)
+            finally:
+                module.__dict__.pop("_stepscope_ours", None)
+            self.done(module)
 
         try:
-            spec.loader.exec_module = exec_module
+            loader.exec_module = exec_module
         except AttributeError:
-            pass
+            pass  # a loader without a dictionary: seen by _look
         return spec
+
+    def _look(self, torch):
+        """Called while torch may be in the middle of an import that we have not wrapped, or already there."""
+        if torch is None or type(torch).__name__ == "_LazyModule" or "_stepscope_ours" in torch.__dict__:
+            return
+        spec = torch.__dict__.get("__spec__")
+        if getattr(spec, "_initializing", False):
+            _watch_end(spec, torch, self)
+        elif "Tensor" in torch.__dict__ and hasattr(torch, "optim") and hasattr(torch, "compiler"):
+            self.done(torch)
+
+    def done(self, torch):
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+        _install(torch)
+
+
+def _watch_end(spec, module, finder):
+    """Python sets spec._initializing to False when the import has ended; a failed one has left sys.modules by then."""
+    plain = type(spec)
+    if plain.__name__ == "_Watched":
+        return
+
+    class _Watched(plain):
+        def __setattr__(self, name, value):
+            object.__setattr__(self, name, value)
+            if name != "_initializing" or value:
+                return
+            object.__setattr__(self, "__class__", plain)
+            if sys.modules.get(module.__name__) is module:
+                finder.done(module)
+
+    try:
+        spec.__class__ = _Watched
+    except TypeError:
+        pass
 
 
 def _install(torch):

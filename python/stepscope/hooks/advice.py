@@ -7,7 +7,6 @@ iterated, and between the first few steps; nothing runs in a later step. Nothing
 
 from __future__ import annotations
 
-import functools
 import itertools
 import os
 import statistics
@@ -17,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from stepscope import _kinds as k
+from stepscope import _native as native
 from stepscope._late import when_imported
 from stepscope.hooks import boundary, names
 
@@ -254,28 +254,20 @@ def _quietly(what: str, function: Callable[..., None], *args: Any) -> None:
 
 
 def _wrap_constructor(cls: Any, what: str, made: Callable[[Any], None]) -> None:
-    original = cls.__init__
+    def after(_state: Any, args: Any, _kwargs: Any, _result: Any, failed: bool) -> None:
+        if not failed:
+            _quietly(what, made, args[0])
 
-    @functools.wraps(original)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
-        _quietly(what, made, self)
-
-    cls.__init__ = __init__
+    cls.__init__ = native.around(cls.__init__, None, after)
 
 
 def _wrap_fully_shard(module: ModuleType) -> None:
-    original = module.fully_shard
-
-    @functools.wraps(original)
-    def fully_shard(target: Any, *args: Any, **kwargs: Any) -> Any:
-        result = original(target, *args, **kwargs)
-        if hasattr(target, "modules"):
+    def after(_state: Any, args: Any, kwargs: Any, _result: Any, failed: bool) -> None:
+        target = args[0] if args else kwargs.get("module")
+        if not failed and hasattr(target, "modules"):
             _sharded.append(weakref.ref(target))
-        return result
 
-    fully_shard.__dict__.update(original.__dict__)
-    module.fully_shard = fully_shard  # type: ignore[attr-defined]
+    module.fully_shard = native.around(module.fully_shard, None, after)  # type: ignore[attr-defined]
 
 
 def install(torch: ModuleType, _native: ModuleType) -> None:

@@ -65,13 +65,7 @@ def _register() -> None:
 def _dynamo_imported(module: ModuleType) -> None:
     global _handler
     _handler = module.callback_handler
-    clear = _handler.clear
-
-    def clear_but_ours() -> None:
-        clear()
-        _register()
-
-    _handler.clear = clear_but_ours
+    _handler.clear = native.around(_handler.clear, None, lambda *_: _register())
     _register()
 
 

@@ -4,10 +4,7 @@ its workers, and the fetches inside worker processes.
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import itertools
-from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -67,70 +64,70 @@ def _new_loader(iterator: Any) -> int:
     return number
 
 
-@contextlib.contextmanager
-def _workers_report(modules: list[Any], loader: Any, number: int) -> Iterator[None]:
-    """While an iterator is made, its worker processes start in our entry, which knows the ring and the loader."""
+def _begin_workers(modules: list[Any], loader: Any, number: int) -> list[tuple[Any, Any]]:
+    """While an iterator is made, its worker processes start in our entry, which knows the ring and the loader. Returns
+    what _end_workers puts back."""
     context = getattr(loader, "multiprocessing_context", None)
     method = context.get_start_method() if context is not None else None
     path = native.path() if native.active() else ""
     if not path or not getattr(loader, "num_workers", 0) or not can_be_spawned(method):
-        yield
-        return
-    originals = [(m, m._worker_loop) for m in modules]
-    for module, original in originals:
+        return []
+    originals = []
+    for module in modules:
+        original = module._worker_loop
+        if isinstance(original, WorkerEntry):  # another thread makes an iterator, too
+            original = original.original
+        originals.append((module, original))
         module._worker_loop = WorkerEntry(path, number, module.__name__, original)
-    try:
-        yield
-    finally:
-        for module, original in originals:
-            module._worker_loop = original
+    return originals
+
+
+def _end_workers(originals: list[tuple[Any, Any]]) -> None:
+    for module, original in originals:
+        module._worker_loop = original
 
 
 def _wrap_iter(cls: Any, worker_modules: list[Any]) -> None:
-    original = cls.__iter__
-
-    @functools.wraps(original)
-    def __iter__(self: Any) -> Any:
+    def before(args: Any, _kwargs: Any) -> tuple[int, int, int, list[tuple[Any, Any]]]:
+        loader = args[0]
+        opening.open_now()
+        number = loader_id(loader)
+        workers, batch = int(loader.num_workers), batch_size(loader)
         try:
-            opening.open_now()
-            number = loader_id(self)
-            workers, batch = int(self.num_workers), batch_size(self)
-        except Exception:
-            return original(self)
-        try:
-            advice.iterating(self, number)
+            advice.iterating(loader, number)
         except Exception:
             pass
         native.mark(k.LOADER_CREATE, k.BEGIN, number, workers, batch)
-        try:
-            with _workers_report(worker_modules, self, number):
-                iterator = original(self)
-        finally:
-            native.mark(k.LOADER_CREATE, k.END, number, workers, batch)
-        if hasattr(iterator, "_num_workers"):
-            setattr(iterator, _MARK, number)
-        return iterator
+        return number, workers, batch, _begin_workers(worker_modules, loader, number)
 
-    cls.__iter__ = __iter__
+    def after(state: Any, _args: Any, _kwargs: Any, iterator: Any, failed: bool) -> None:
+        if state is None:
+            return
+        number, workers, batch, originals = state
+        _end_workers(originals)
+        native.mark(k.LOADER_CREATE, k.END, number, workers, batch)
+        if not failed and hasattr(iterator, "_num_workers"):
+            setattr(iterator, _MARK, number)
+
+    cls.__iter__ = native.around(cls.__iter__, before, after)
 
 
 def _wrap_shutdown(cls: Any) -> None:
     """Ending an iterator's workers takes tens of milliseconds, mostly when the last reference to it goes."""
-    original = cls._shutdown_workers
     mark, kind, begin, end, known = native.mark, k.LOADER_END, k.BEGIN, k.END, _MARK  # globals may be gone when an iterator dies at exit
 
-    @functools.wraps(original)
-    def _shutdown_workers(self: Any) -> Any:
-        if getattr(self, "_shutdown", True):
-            return original(self)
-        number = getattr(self, known, 0)
+    def before(args: Any, _kwargs: Any) -> int | None:
+        if getattr(args[0], "_shutdown", True):
+            return None
+        number = getattr(args[0], known, 0)
         mark(kind, begin, number)
-        try:
-            return original(self)
-        finally:
+        return int(number)
+
+    def after(number: int | None, _args: Any, _kwargs: Any, _result: Any, _failed: bool) -> None:
+        if number is not None:
             mark(kind, end, number)
 
-    cls._shutdown_workers = _shutdown_workers
+    cls._shutdown_workers = native.around(cls._shutdown_workers, before, after)
 
 
 def _wrap_stateful(module: ModuleType) -> None:

@@ -51,15 +51,18 @@ def install(torch: Any, native: ModuleType) -> None:
     if _hooked:
         return
     _hooked = True
-    previous, previous_thread = sys.excepthook, threading.excepthook
+    from stepscope import _native
 
-    def excepthook(kind: type[BaseException], value: BaseException, trace: Any) -> Any:
-        record(kind, value, True)
-        return previous(kind, value, trace)
+    def before(args: Any, _kwargs: Any) -> None:
+        record(args[0], args[1], True)
 
-    def thread_excepthook(args: Any) -> Any:
-        record(args.exc_type, args.exc_value, False)
-        return previous_thread(args)
+    def before_thread(args: Any, _kwargs: Any) -> None:
+        record(args[0].exc_type, args[0].exc_value, False)
 
-    sys.excepthook = excepthook
-    threading.excepthook = thread_excepthook
+    # The dunder names, too: programs ask whether the hook is still Python's own.
+    for module, action in ((sys, before), (threading, before_thread)):
+        previous, default = module.excepthook, module.__excepthook__  # type: ignore[attr-defined]
+        hook = _native.around(previous, action, None)
+        if previous is default:
+            module.__excepthook__ = hook  # type: ignore[attr-defined]
+        module.excepthook = hook  # type: ignore[attr-defined]

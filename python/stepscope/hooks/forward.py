@@ -10,7 +10,6 @@ The hooks are C functions; torch.compile is told to take them out of what it tra
 
 from __future__ import annotations
 
-import functools
 import gc
 import sys
 import weakref
@@ -22,6 +21,7 @@ from stepscope import _kinds as k
 from stepscope import _native as native
 from stepscope._late import when_imported
 from stepscope.hooks import boundary, names
+from stepscope.hooks._replace import replace_everywhere
 
 _MOST_MODULES = 64
 _WRAPPERS = ("DistributedDataParallel", "DeepSpeedEngine")
@@ -135,30 +135,20 @@ def _hook_compiled(module: Any) -> None:
 
 
 def _wrap_constructor(cls: Any, made: Callable[[Any], None] = hook) -> None:
-    original = cls.__init__
+    def after(_state: Any, args: Any, _kwargs: Any, _result: Any, failed: bool) -> None:
+        if not failed:
+            made(args[0])
 
-    @functools.wraps(original)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
-        made(self)
-
-    cls.__init__ = __init__
+    cls.__init__ = native.around(cls.__init__, None, after)
 
 
 def _wrap_fully_shard(module: ModuleType) -> None:
-    original = module.fully_shard
-
-    @functools.wraps(original)
-    def fully_shard(target: Any, *args: Any, **kwargs: Any) -> Any:
-        result = original(target, *args, **kwargs)
-        if hasattr(target, "modules"):  # torch also takes a list of modules
+    def after(_state: Any, args: Any, kwargs: Any, _result: Any, failed: bool) -> None:
+        target = args[0] if args else kwargs.get("module")
+        if not failed and hasattr(target, "modules"):  # torch also takes a list of modules
             hook(target)
-        return result
 
-    # Some releases hang attributes on the function (fully_shard.state).
-    fully_shard.__dict__.update(original.__dict__)
-    fully_shard.__wrapped__ = original  # type: ignore[attr-defined]
-    module.fully_shard = fully_shard  # type: ignore[attr-defined]
+    module.fully_shard = native.around(module.fully_shard, None, after)  # type: ignore[attr-defined]
 
 
 def _guarded_hooks(torch: ModuleType) -> None:
@@ -181,19 +171,20 @@ def _guarded_hooks(torch: ModuleType) -> None:
 def _without_hooks(original: Any) -> Any:
     """torch.jit compiles the hooks of a module: ours are off while it looks."""
 
-    @functools.wraps(original)
-    def scripted(target: Any, *args: Any, **kwargs: Any) -> Any:
-        inside = list(target.modules()) if hasattr(target, "modules") else []
+    def before(args: Any, kwargs: Any) -> list[Any]:
+        target = args[0] if args else kwargs.get("obj", kwargs.get("func"))
+        # Of a class, `modules` is a plain function.
+        inside = list(target.modules()) if not isinstance(target, type) and hasattr(target, "modules") else []
         ours = [m for m in inside if id(m) in _hooked and _hooked[id(m)][0]() is m]
         for module in ours:
             unhook(module)
-        try:
-            return original(target, *args, **kwargs)
-        finally:
-            for module in ours:
-                _attach(module)
+        return ours
 
-    return scripted
+    def after(ours: list[Any] | None, _args: Any, _kwargs: Any, _result: Any, _failed: bool) -> None:
+        for module in ours or []:
+            _attach(module)
+
+    return native.around(original, before, after)
 
 
 def install(torch: ModuleType, _native: ModuleType) -> None:
@@ -211,12 +202,13 @@ def install(torch: ModuleType, _native: ModuleType) -> None:
     when_imported("torch.distributed._composable.fsdp.fully_shard", _wrap_fully_shard_old)
     when_imported("deepspeed.runtime.engine", lambda m: _wrap_constructor(m.DeepSpeedEngine))
     for name in ("script", "trace"):
-        setattr(torch.jit, name, _without_hooks(getattr(torch.jit, name)))
+        original = getattr(torch.jit, name)
+        replace_everywhere(original, _without_hooks(original), name)
     boundary.request(_first_boundary)
 
 
 def _wrap_fully_shard_old(module: ModuleType) -> None:
     """torch 2.4 and 2.5 have the function itself there; later ones re-export the wrapped one."""
     function = getattr(module, "fully_shard", None)
-    if function is not None and not hasattr(function, "__wrapped__") and sys.modules.get(function.__module__) is module:
+    if function is not None and not native.is_stand_in(function) and sys.modules.get(function.__module__) is module:
         _wrap_fully_shard(module)

@@ -5,7 +5,6 @@ A group's id is the same on all its members: a hash of its name and its global r
 
 from __future__ import annotations
 
-import functools
 import weakref
 from types import ModuleType
 from typing import Any
@@ -170,19 +169,15 @@ def _describe_mesh(mesh: Any) -> str:
 
 def _wrap_mesh(module: ModuleType) -> None:
     cls = module.DeviceMesh
-    original = cls.__init__
 
-    @functools.wraps(original)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
-        try:
-            _meshes.append(weakref.ref(self))
-            if _c10d.is_initialized():
-                rescan()
-        except Exception:
-            pass
+    def after(_state: Any, args: Any, _kwargs: Any, _result: Any, failed: bool) -> None:
+        if failed:
+            return
+        _meshes.append(weakref.ref(args[0]))
+        if _c10d.is_initialized():
+            rescan()
 
-    cls.__init__ = __init__
+    cls.__init__ = native.around(cls.__init__, None, after)
 
 
 def _wrap_maker(name: str) -> None:
@@ -191,16 +186,15 @@ def _wrap_maker(name: str) -> None:
     if original is None:
         return
 
-    @functools.wraps(original)
-    def made(*args: Any, **kwargs: Any) -> Any:
-        result = original(*args, **kwargs)
+    def after(_state: Any, _args: Any, _kwargs: Any, _result: Any, failed: bool) -> None:
+        if failed:
+            return
         try:
             rescan()
         except Exception as error:
             names.unavailable("collectives", f"{type(error).__name__}: {error}")
-        return result
 
-    replace_everywhere(original, made, name)
+    replace_everywhere(original, native.around(original, None, after), name)
 
 
 def _teach_ops(torch: ModuleType) -> None:

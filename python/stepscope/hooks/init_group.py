@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from types import ModuleType
 from typing import Any
@@ -26,29 +25,24 @@ def _joined(torch: ModuleType) -> None:
 
 
 def _wrap_init(torch: ModuleType, original: Any) -> Any:
-    @functools.wraps(original)
-    def init_process_group(*args: Any, **kwargs: Any) -> Any:
-        try:
-            opening.open_now()
-            native.mark(k.INIT_GROUP, k.BEGIN)
-        except Exception:
-            pass
-        try:
-            return original(*args, **kwargs)
-        finally:
-            native.mark(k.INIT_GROUP, k.END)
-            try:
-                if torch.distributed.is_initialized():
-                    _joined(torch)
-            except Exception as error:
-                names.unavailable("groups", f"{type(error).__name__}: {error}")
+    def before(_args: Any, _kwargs: Any) -> None:
+        opening.open_now()
+        native.mark(k.INIT_GROUP, k.BEGIN)
 
-    return init_process_group
+    def after(_state: Any, _args: Any, _kwargs: Any, _result: Any, _failed: bool) -> None:
+        native.mark(k.INIT_GROUP, k.END)
+        try:
+            if torch.distributed.is_initialized():
+                _joined(torch)
+        except Exception as error:
+            names.unavailable("groups", f"{type(error).__name__}: {error}")
+
+    return native.around(original, before, after)
 
 
 def _wrap_destroy(original: Any) -> Any:
-    @functools.wraps(original)
-    def destroy_process_group(group: Any = None) -> Any:
+    def before(args: Any, kwargs: Any) -> bool:
+        group = args[0] if args else kwargs.get("group")
         whole = group is None or group is groups.world()
         if whole:
             native.mark(k.TEARDOWN, k.BEGIN)
@@ -57,13 +51,13 @@ def _wrap_destroy(original: Any) -> Any:
             groups.release(None if whole else group)
         except Exception:
             pass
-        try:
-            return original(group)
-        finally:
-            if whole:
-                native.mark(k.TEARDOWN, k.END)
+        return whole
 
-    return destroy_process_group
+    def after(whole: bool, _args: Any, _kwargs: Any, _result: Any, _failed: bool) -> None:
+        if whole:
+            native.mark(k.TEARDOWN, k.END)
+
+    return native.around(original, before, after)
 
 
 def install(torch: ModuleType, _native: ModuleType) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import threading
 from collections.abc import Callable
@@ -28,20 +27,22 @@ def size_of(target: Any) -> int:
 def saving(original: Callable[..., Any], api: int, target_at: int, target_name: str) -> Callable[..., Any]:
     """``original`` with a Save span around it. The file is argument ``target_at`` or keyword ``target_name``."""
 
-    @functools.wraps(original)
-    def save(*args: Any, **kwargs: Any) -> Any:
+    def before(_args: Any, _kwargs: Any) -> bool:
         if getattr(_local, "depth", 0) or not native.active():
-            return original(*args, **kwargs)
+            return False
         _local.depth = 1
         native.mark(k.SAVE, k.BEGIN, api)
-        try:
-            return original(*args, **kwargs)
-        finally:
-            _local.depth = 0
-            target = args[target_at] if len(args) > target_at else kwargs.get(target_name)
-            native.mark(k.SAVE, k.END, api, size_of(target))
+        return True
 
-    return save
+    def after(outermost: bool, args: Any, kwargs: Any, _result: Any, _failed: bool) -> None:
+        if not outermost:
+            return
+        _local.depth = 0
+        target = args[target_at] if len(args) > target_at else kwargs.get(target_name)
+        native.mark(k.SAVE, k.END, api, size_of(target))
+
+    stand_in: Callable[..., Any] = native.around(original, before, after)
+    return stand_in
 
 
 def _wrap(module: ModuleType, name: str, api: int, target_at: int, target_name: str) -> None:

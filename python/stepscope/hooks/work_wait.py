@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from types import ModuleType
 from typing import Any
@@ -31,17 +30,17 @@ def _wrap_monitored_barrier(c10d: ModuleType) -> None:
         return
     numbers = itertools.count()
 
-    @functools.wraps(original)
-    def monitored_barrier(*args: Any, **kwargs: Any) -> Any:
+    def before(args: Any, kwargs: Any) -> tuple[int, int, int, int]:
         group = args[0] if args else kwargs.get("group")
         detail = (groups.known_id(group if group is not None else groups.world()), next(numbers), 0, k.MONITORED_BARRIER)
         native.mark(k.WAIT, k.BEGIN, *detail)
-        try:
-            return original(*args, **kwargs)
-        finally:
+        return detail
+
+    def after(detail: Any, _args: Any, _kwargs: Any, _result: Any, _failed: bool) -> None:
+        if detail is not None:
             native.mark(k.WAIT, k.END, *detail)
 
-    replace_everywhere(original, monitored_barrier, "monitored_barrier")
+    replace_everywhere(original, native.around(original, before, after), "monitored_barrier")
 
 
 def install(torch: ModuleType, _native: ModuleType) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 import os
 import sys
@@ -46,18 +45,19 @@ def _marked_fetch(original: Callable[..., Any], loader: int) -> Callable[..., An
 
     mark = native.worker_mark
 
-    @functools.wraps(original)
-    def fetch(self: Any, index: Any) -> Any:
+    def before(args: Any, _kwargs: Any) -> tuple[int, int]:
         info = get_worker_info()
-        worker = info.id if info is not None else 0
-        items = len(index) if isinstance(index, (list, tuple)) else 1
+        index = args[1]
+        worker, items = info.id if info is not None else 0, len(index) if isinstance(index, (list, tuple)) else 1
         mark(k.BEGIN, worker, loader, items)
-        try:
-            return original(self, index)
-        finally:
-            mark(k.END, worker, loader, items)
+        return worker, items
 
-    return fetch
+    def after(state: Any, _args: Any, _kwargs: Any, _result: Any, _failed: bool) -> None:
+        if state is not None:
+            mark(k.END, state[0], loader, state[1])
+
+    stand_in: Callable[..., Any] = native.around(original, before, after)
+    return stand_in
 
 
 def can_be_spawned(method: str | None) -> bool:
