@@ -83,6 +83,7 @@ bench: build ## what it costs: benchmarks of the rooms, overhead on real trainin
 
 lint: setup ## arrows between rooms, symbols of the recorder, formatting
 	tools/check_layers.py
+	tools/kinds.py
 	@if [ -f build/wheel/src/recorder/libss_recorder.a ]; then set -x; tools/check_symbols.py build/wheel/src/recorder/libss_recorder.a; \
 	else echo "lint: recorder is not built, its symbols are not checked"; fi
 	@tools/check_format.sh

@@ -16,6 +16,9 @@ except ModuleNotFoundError:  # Python 3.10
     tomllib = None  # type: ignore[assignment]
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tools"))
+
+import kinds as kind_table  # noqa: E402
 FINDINGS = ROOT / "docs" / "findings"
 CHECK_LAYERS = ROOT / "tools" / "check_layers.py"
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "src" / "README.md"])
@@ -23,18 +26,6 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "src"
 
 def slug(kind: str) -> str:
     return kind.lower().replace("_", "-")
-
-
-def kinds_in_rules() -> set[str]:
-    """Kinds that the rules can open: string literals of two words or more, or next to `kind`, in src/diagnose."""
-    found: set[str] = set()
-    for path in (ROOT / "src" / "diagnose").glob("*.cc"):
-        if path.name.endswith("_test.cc") or path.name == "finding.cc":
-            continue
-        text = path.read_text()
-        found |= set(re.findall(r'kind = "([A-Z][A-Z0-9_]+)"', text))
-        found |= {w for w in re.findall(r'"([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)"', text)}
-    return found
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
@@ -45,11 +36,37 @@ def test_relative_links_lead_somewhere(document: Path) -> None:
             assert (document.parent / target).exists(), f"{document.name}: {target}"
 
 
-def test_every_kind_of_the_rules_has_a_page() -> None:
-    kinds = kinds_in_rules()
-    assert {"INPUT_BOUND", "COMPUTE_STRAGGLER", "RANK_LOST"} <= kinds
-    missing = [kind for kind in sorted(kinds) if not (FINDINGS / f"{slug(kind)}.md").exists()]
-    assert missing == [], "docs/findings has no page for these kinds"
+def test_every_kind_that_is_said_has_its_page_and_no_page_is_left_over() -> None:
+    said = {kind.page for kind in kind_table.kinds() if kind.said}
+    assert {"input-bound", "compute-straggler", "rank-lost"} <= said
+    assert said == {page.stem for page in FINDINGS.glob("*.md") if page.name != "README.md"}
+
+
+def test_schema_and_index_agree_with_the_table_of_kinds() -> None:
+    done = subprocess.run([sys.executable, str(ROOT / "tools" / "kinds.py")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_kind_or_cause_that_the_schema_lacks_is_noticed() -> None:
+    schema, index = kind_table.SCHEMA.read_text(), kind_table.INDEX.read_text()
+    assert kind_table.schema(schema.replace('"GC_PAUSE", ', "")) == schema
+    assert kind_table.schema(schema.replace('"sampler"', "")) == schema
+    assert kind_table.schema(schema.replace('"stopped", ', "")) == schema
+    assert kind_table.index(index.replace("step time, whole job", "system, ranks")) == index
+
+
+def test_rules_speak_of_kinds_and_causes_by_enumerators() -> None:
+    """A word of the table as a literal in the rooms that judge and read is a second vocabulary."""
+    words = {kind.spelling for kind in kind_table.kinds()} | {kind.section for kind in kind_table.kinds()}
+    words |= {*kind_table.causes(), *kind_table.states(), *(cause + "0" for cause in kind_table.numbered_causes())}
+    for room in ("diagnose", "report", "store", "agent"):
+        for path in sorted((ROOT / "src" / room).glob("*.cc")):
+            if path.stem.endswith(("_test", "_fuzz", "_bench")) or path.name == "finding_kind.cc":
+                continue
+            text = path.read_text()
+            literals = set(re.findall(r'"([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)"', text)) & words
+            compared = re.findall(r'\b(?:kind|cause|section|state|diagnosis)(?:\.text\(\)|\.str\(\))? ?(?:==|!=|=) ?"(\w+)"', text)
+            assert not literals and not words & set(compared), f"{path.name}: {literals} {compared}"
 
 
 @pytest.mark.parametrize("page", sorted(p for p in FINDINGS.glob("*.md") if p.name != "README.md"), ids=lambda p: p.stem)
@@ -71,11 +88,7 @@ def test_thresholds_named_in_formulas_exist() -> None:
     known = {name for section in spec.values() for name in section}
     # Names of other things that formulas speak of: categories, fields, causes.
     others = set(re.findall(r'"([a-z0-9_]+)"', (ROOT / "src/align/category.h").read_text()))
-    causes = (ROOT / "src/diagnose/rules_advice.cc").read_text().partition("kCauses[] = {")[2].partition("};")[0]
-    others |= set(re.findall(r'"([a-z_]+)"', causes))
-    for rule in (ROOT / "src/diagnose").glob("rules_*.cc"):
-        others |= set(re.findall(r'\bcause = "([a-z_0-9]+)"', rule.read_text()))
-    others |= {"trace_step", "user_code", "in_process", "same_work_slower", "first_late_bucket", "init_process_group", "copy_on_write", "cgroup_quota", "too_few_cores", "workers_without_cores"}
+    others |= set(kind_table.causes()) | {"trace_step", "first_late_bucket", "init_process_group"}
     for page in FINDINGS.glob("*.md"):
         formula = page.read_text().partition("## Formula")[2].partition("## ")[0]
         for name in re.findall(r"`([a-z0-9]+(?:_[a-z0-9]+)+)`", formula):

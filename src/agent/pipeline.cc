@@ -111,7 +111,7 @@ void Pipeline::keep_lost_ranks() {
   for (const auto& [rank, id] : now_.ranks) judge.set_life(rank, tails_.at(id)->life());
   judge.finish();
   for (Finding finding : judge.snapshot().findings) {
-    if (finding.kind != "RANK_LOST") continue;
+    if (!stepscope::has(finding.kind.id(), kOutlivesAttempt)) continue;
     for (int64_t* step : {&finding.first_step, &finding.last_step, &finding.detected_step}) {
       if (*step >= 0) *step += steps_before_;
     }

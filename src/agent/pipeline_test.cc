@@ -63,7 +63,7 @@ class PipelineTest : public testing::Test {
   std::string root_;
 };
 
-std::vector<Finding> of_kind(const Snapshot& snapshot, const std::string& kind) {
+std::vector<Finding> of_kind(const Snapshot& snapshot, FindingKind kind) {
   std::vector<Finding> result;
   std::copy_if(snapshot.findings.begin(), snapshot.findings.end(), std::back_inserter(result),
                [&](const Finding& f) { return f.kind == kind; });
@@ -89,7 +89,7 @@ TEST_F(PipelineTest, StepsOfAllRanksAndNothingLost) {
   EXPECT_EQ(snapshot.observer.records, 480u);
   EXPECT_EQ(snapshot.observer.lost, 0u);
   EXPECT_EQ(pipeline.first_unclean_death(), nullptr);
-  EXPECT_TRUE(of_kind(snapshot, "RANK_LOST").empty());
+  EXPECT_TRUE(of_kind(snapshot, FindingKind::kRankLost).empty());
 }
 
 TEST_F(PipelineTest, WithoutEvidenceARingIsNobody) {
@@ -127,7 +127,7 @@ TEST_F(PipelineTest, TheFirstDeathIsNamedTheOthersFollowedFromIt) {
   ASSERT_TRUE(first);
   EXPECT_EQ(first->rank, 1);
   EXPECT_EQ(first->signal, 9);
-  const auto lost = of_kind(pipeline.snapshot(), "RANK_LOST");
+  const auto lost = of_kind(pipeline.snapshot(), FindingKind::kRankLost);
   ASSERT_EQ(lost.size(), 1u);
   EXPECT_EQ(lost[0].ranks, std::vector<int>{1});
   EXPECT_EQ(lost[0].first_step, 20);
@@ -180,7 +180,7 @@ TEST_F(PipelineTest, WhoEndsAfterAnInterruptIsNotLost) {
   pipeline.end_tail(ida, a.now() + 3000, kKilled);
   pipeline.finish(a.now() + 4000);
   EXPECT_EQ(pipeline.first_unclean_death(), nullptr);
-  EXPECT_TRUE(of_kind(pipeline.snapshot(), "RANK_LOST").empty());
+  EXPECT_TRUE(of_kind(pipeline.snapshot(), FindingKind::kRankLost).empty());
 }
 
 TEST_F(PipelineTest, AnInterruptHeardOfLateIsKnownByItsException) {
@@ -196,7 +196,7 @@ TEST_F(PipelineTest, AnInterruptHeardOfLateIsKnownByItsException) {
   pipeline.end_tail(ida, heard + 1000, kKilled);
   pipeline.finish(heard + 2000);
   EXPECT_EQ(pipeline.first_unclean_death(), nullptr);
-  EXPECT_TRUE(of_kind(pipeline.snapshot(), "RANK_LOST").empty());
+  EXPECT_TRUE(of_kind(pipeline.snapshot(), FindingKind::kRankLost).empty());
 }
 
 TEST_F(PipelineTest, WhoFailedBeforeAnInterruptIsLostAlthoughItsProcessLivedOn) {
@@ -214,7 +214,7 @@ TEST_F(PipelineTest, WhoFailedBeforeAnInterruptIsLostAlthoughItsProcessLivedOn) 
   pipeline.finish(heard + 2000);
   ASSERT_NE(pipeline.first_unclean_death(), nullptr);
   EXPECT_EQ(pipeline.first_unclean_death()->rank, 1);
-  EXPECT_EQ(of_kind(pipeline.snapshot(), "RANK_LOST").size(), 1u);
+  EXPECT_EQ(of_kind(pipeline.snapshot(), FindingKind::kRankLost).size(), 1u);
 }
 
 TEST_F(PipelineTest, AttemptsCountOnAndLostRanksStay) {
@@ -244,7 +244,7 @@ TEST_F(PipelineTest, AttemptsCountOnAndLostRanksStay) {
   EXPECT_EQ(snapshot.steps, 30u);
   EXPECT_EQ(pipeline.first_unclean_death(), nullptr);
   ASSERT_TRUE(pipeline.first_unclean_death(true));
-  const auto lost = of_kind(snapshot, "RANK_LOST");
+  const auto lost = of_kind(snapshot, FindingKind::kRankLost);
   ASSERT_EQ(lost.size(), 1u);
   EXPECT_TRUE(lost[0].title.ends_with("(attempt 1)")) << lost[0].title;
   EXPECT_EQ(snapshot.observer.records, 480u);

@@ -51,7 +51,7 @@ std::string run_status(const Snapshot& snapshot, const Pipeline& pipeline, const
   const UncleanDeath* death = pipeline.first_unclean_death();
   const bool failed = end.wait_status && shell_code(*end.wait_status) != 0;
   const bool hang = std::any_of(snapshot.findings.begin(), snapshot.findings.end(),
-                                [](const Finding& f) { return f.kind == "HANG" && f.severity == Severity::kCrit; });
+                                [](const Finding& f) { return f.kind == FindingKind::kHang && f.severity == Severity::kCrit; });
   const bool died = death && !death->in_teardown;
   if (hang && (failed || end.interrupted_by || died)) return "hung";
   if (died) return "crashed";  // a death that the interrupt explains is not among these

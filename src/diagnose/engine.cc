@@ -59,8 +59,7 @@ struct Engine::Impl {
     flops_per_step = options.flops_per_step;
     peak_flops = options.peak_flops;
     for (const std::string& cause : options.silence) {
-      const auto known = advice_causes();
-      if (cause != "all" && std::find(known.begin(), known.end(), cause) == known.end())
+      if (cause != "all" && !allows(FindingKind::kAdvice, CauseWord::parsed(cause).id()))
         notes.push_back("no advice is called '" + cause + "' (docs/findings/advice.md lists them)");
       silenced.insert(cause);
     }
@@ -172,7 +171,7 @@ struct Engine::Impl {
 
   void forget_interrupted() {
     for (auto& [rank, life] : lives)
-      if (life.ended_by_stop(interrupted_ns)) life.clean_exit = true, life.exception.clear();
+      if (life.ended_by_stop(interrupted_ns)) life.stopped = life.clean_exit = true, life.exception.clear();
   }
 };
 
@@ -272,7 +271,7 @@ uint32_t Engine::closed_steps() const { return impl_->table.closed(); }
 
 bool Engine::suspects_communication() const {
   return std::any_of(impl_->findings.begin(), impl_->findings.end(), [](const Finding& f) {
-    return f.severity != Severity::kInfo && (f.phase == name(Category::kCommTransfer) || f.kind.ends_with("STRAGGLER"));
+    return f.severity != Severity::kInfo && (f.phase == name(Category::kCommTransfer) || has(f.kind.id(), kDelaysOthers));
   });
 }
 

@@ -101,7 +101,7 @@ void BM_Pipeline(benchmark::State& state) {
       }
     engine.finish();
     const Snapshot snapshot = engine.snapshot();
-    if (ranks > 1 && (snapshot.findings.empty() || snapshot.findings[0].kind != "COMPUTE_STRAGGLER")) state.SkipWithError("no straggler is found");
+    if (ranks > 1 && (snapshot.findings.empty() || snapshot.findings[0].kind != FindingKind::kComputeStraggler)) state.SkipWithError("no straggler is found");
   }
   count(state, ranks, steps);
 }

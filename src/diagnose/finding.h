@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "diagnose/finding_kind.h"
+
 namespace stepscope {
 
 enum class Severity : uint8_t { kInfo, kWarn, kCrit };
@@ -25,26 +27,27 @@ struct Evidence {
 
 struct Finding {
   std::string id;                       // "f1", in order of opening
-  std::string kind;                     // DESIGN section 5, e.g. "COMPUTE_STRAGGLER"
+  KindWord kind;
   Severity severity = Severity::kInfo;
   bool job_scope = false;               // about the whole job: no ranks
   std::vector<int> ranks, victims;      // culprits only; who waits for them
   std::string phase;                    // category name or ""
-  std::string cause;                    // "" = unknown
+  CauseWord cause;                      // none = not known
   std::string pattern;                  // chronic, rotating, drifting, transient or ""
   int64_t first_step = -1, last_step = -1, detected_step = -1;  // -1 = does not apply
   double cost_share = 0, cost_seconds = 0;   // of the job's wall time
   std::optional<double> saves_share;         // what-if: share of wall time that fixing it gives back
   double confidence = 0, coverage = 0;       // 0..1
   std::string clock = "cpu";                 // "cpu" or "gpu"
-  std::string section;                       // system, process, step_time, step_memory
+  SectionWord section;
   std::string title, action;                 // one line each
   std::vector<Evidence> evidence;
 
-  std::string doc() const;                   // "findings/compute-straggler"
+  // With what the table says of the kind: its section, and the scope where it leaves no choice.
+  static Finding of(FindingKind kind) {
+    return {.kind = kind, .job_scope = scope_of(kind) == KindScope::kJob, .section = section_of(kind)};
+  }
+  std::string doc() const { return page_of(kind); }
 };
-
-// "COMPUTE_STRAGGLER" -> "COMPUTE STRAGGLER", as people know it; MEMORY_CREEP_EARLY -> "MEMORY CREEP (EARLY)".
-std::string display_name(std::string_view kind);
 
 }  // namespace stepscope

@@ -5,7 +5,7 @@
 namespace stepscope {
 
 std::string FindingBook::key(const Finding& f) {
-  std::string k = f.kind + "|" + f.phase;
+  std::string k = f.kind.str() + "|" + f.phase;
   for (int r : f.ranks) k += "," + std::to_string(r);
   return k;
 }
@@ -42,18 +42,22 @@ void FindingBook::date(std::vector<Finding>& findings, int64_t step) const {
 
 namespace {
 
-int urgency(const Finding& f) {
-  if (f.kind == "ADVICE") return 4;  // a hint never stands before a verdict, BALANCED included
-  if (f.kind == "COMPUTE_BOUND" || f.kind == "BALANCED") return 2;  // healthy: the verdict where nothing is wrong
-  if (f.severity == Severity::kInfo) return 3;
-  return f.kind == "HANG" || f.kind == "RANK_LOST" ? 0 : 1;
+// A healthy word is the verdict where nothing is wrong; a hint never stands before a verdict.
+int place(const Finding& f) {
+  switch (urgency_of(f.kind.id())) {
+    case Urgency::kHint: return 4;
+    case Urgency::kHealthy: return 2;
+    case Urgency::kProgress: return f.severity == Severity::kInfo ? 3 : 0;
+    case Urgency::kFault: break;
+  }
+  return f.severity == Severity::kInfo ? 3 : 1;
 }
 
 }  // namespace
 
 void order_findings(std::vector<Finding>& findings) {
   std::stable_sort(findings.begin(), findings.end(), [](const Finding& a, const Finding& b) {
-    if (urgency(a) != urgency(b)) return urgency(a) < urgency(b);
+    if (place(a) != place(b)) return place(a) < place(b);
     if (a.severity != b.severity) return a.severity > b.severity;
     return a.cost_share > b.cost_share;
   });

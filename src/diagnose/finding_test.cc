@@ -8,24 +8,24 @@ namespace stepscope {
 namespace {
 
 TEST(Finding, KindsArePrintedAsUsersKnowThem) {
-  EXPECT_EQ(display_name("INPUT_BOUND"), "INPUT-BOUND");
-  EXPECT_EQ(display_name("COMM_BOUND"), "COMM-BOUND");
-  EXPECT_EQ(display_name("WAIT_HEAVY"), "WAIT-HEAVY");
-  EXPECT_EQ(display_name("VALIDATION_HEAVY"), "VALIDATION-HEAVY");
-  EXPECT_EQ(display_name("BETWEEN_STEPS_HEAVY"), "BETWEEN-STEPS HEAVY");
-  EXPECT_EQ(display_name("COMPUTE_STRAGGLER"), "COMPUTE STRAGGLER");
-  EXPECT_EQ(display_name("MEMORY_CREEP_EARLY"), "MEMORY CREEP (EARLY)");
-  EXPECT_EQ(display_name("NO_DATA"), "NO DATA");
-  EXPECT_EQ(display_name("BALANCED"), "BALANCED");
-  EXPECT_EQ(display_name(""), "");
+  EXPECT_EQ(display_name(FindingKind::kInputBound), "INPUT-BOUND");
+  EXPECT_EQ(display_name(FindingKind::kCommBound), "COMM-BOUND");
+  EXPECT_EQ(display_name(FindingKind::kWaitHeavy), "WAIT-HEAVY");
+  EXPECT_EQ(display_name(FindingKind::kValidationHeavy), "VALIDATION-HEAVY");
+  EXPECT_EQ(display_name(FindingKind::kBetweenStepsHeavy), "BETWEEN-STEPS HEAVY");
+  EXPECT_EQ(display_name(FindingKind::kComputeStraggler), "COMPUTE STRAGGLER");
+  EXPECT_EQ(display_name(FindingKind::kMemoryCreepEarly), "MEMORY CREEP (EARLY)");
+  EXPECT_EQ(display_name(FindingKind::kNoData), "NO DATA");
+  EXPECT_EQ(display_name(FindingKind::kBalanced), "BALANCED");
+  EXPECT_EQ(display_name({}), "");
 }
 
 TEST(Finding, DocIsThePageOfItsKind) {
-  EXPECT_EQ(Finding{.kind = "COMPUTE_STRAGGLER"}.doc(), "findings/compute-straggler");
-  EXPECT_EQ(Finding{.kind = "HANG"}.doc(), "findings/hang");
+  EXPECT_EQ(Finding{.kind = FindingKind::kComputeStraggler}.doc(), "findings/compute-straggler");
+  EXPECT_EQ(Finding{.kind = FindingKind::kHang}.doc(), "findings/hang");
 }
 
-Finding said(int64_t first_step) { return {.kind = "INPUT_BOUND", .severity = Severity::kWarn, .phase = "input_wait", .first_step = first_step}; }
+Finding said(int64_t first_step) { return {.kind = FindingKind::kInputBound, .severity = Severity::kWarn, .phase = "input_wait", .first_step = first_step}; }
 
 Finding dated(const FindingBook& book, int64_t first_step) {
   std::vector<Finding> list = {said(first_step)};

@@ -77,10 +77,8 @@ Severity by_cost(double cost_share, const HostThresholds& limits) {
   return cost_share >= limits.cost_warn_share ? Severity::kWarn : Severity::kInfo;
 }
 
-Finding begin(const char* kind, const char* section, const HostFacts& facts) {
-  Finding f;
-  f.kind = kind;
-  f.section = section;
+Finding begin(FindingKind kind, const HostFacts& facts) {
+  Finding f = Finding::of(kind);
   f.detected_step = f.last_step = newest_step(facts);
   f.first_step = f.detected_step >= 0 ? 0 : -1;
   f.coverage = 1;

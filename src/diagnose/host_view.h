@@ -33,7 +33,7 @@ int64_t newest_step(const HostFacts& facts);
 int64_t newest_step(const RankProcess& rank);
 
 Severity by_cost(double cost_share, const HostThresholds& limits);
-Finding begin(const char* kind, const char* section, const HostFacts& facts);
+Finding begin(FindingKind kind, const HostFacts& facts);
 double seconds_of(const Window& window);
 Evidence fact(std::string name, double value, std::optional<int> rank = std::nullopt,
               std::optional<double> others = std::nullopt);

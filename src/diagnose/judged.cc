@@ -52,18 +52,16 @@ double Judged::per_step_ms(const std::function<double(const Cell&)>& figure) con
 }
 double Judged::per_step_ms(Category category) const { return per_step_ms(time_in(category)); }
 
-Finding Judged::of_job(const char* kind, Category category, double share, Severity severity) const {
+Finding Judged::of_job(FindingKind kind, Category category, double share, Severity severity) const {
   return of_job(kind, category, share, severity, time_in(category));
 }
 
-Finding Judged::of_job(const char* kind, Category category, double share, Severity severity,
+Finding Judged::of_job(FindingKind kind, Category category, double share, Severity severity,
                        const std::function<double(const Cell&)>& figure, size_t late) const {
-  Finding f;
-  f.kind = kind;
+  Finding f = Finding::of(kind);
   f.severity = severity;
   f.job_scope = true;
   f.phase = std::string(name(category));
-  f.section = "step_time";
   if (on_device()) f.clock = "gpu";
   f.cost_share = share;
   f.cost_seconds = seconds(share);

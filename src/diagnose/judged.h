@@ -46,9 +46,9 @@ struct Judged {
   double per_step_ms(Category category) const;
   // A finding about the whole job that costs `share` of the time in `category`, `figure` ms of each step; untitled. `late`
   // as for onset().
-  Finding of_job(const char* kind, Category category, double share, Severity severity,
+  Finding of_job(FindingKind kind, Category category, double share, Severity severity,
                  const std::function<double(const Cell&)>& figure, size_t late = 0) const;
-  Finding of_job(const char* kind, Category category, double share, Severity severity) const;  // figure: the category's time
+  Finding of_job(FindingKind kind, Category category, double share, Severity severity) const;  // figure: the category's time
   // Severity of a cost share for ordinary kinds and for share kinds.
   Severity severity(double share) const;
   Severity share_severity(double share) const;

@@ -61,10 +61,8 @@ std::vector<RankMemory> measured(const Judged& j) {
   return out;
 }
 
-Finding begin(const Judged& j, const char* kind, Severity severity) {
-  Finding f;
-  f.kind = kind;
-  f.section = "step_memory";
+Finding begin(const Judged& j, FindingKind kind, Severity severity) {
+  Finding f = Finding::of(kind);
   f.severity = severity;
   f.first_step = j.first_step();
   f.last_step = j.last_step();

@@ -36,7 +36,7 @@ struct RankMemory {
 std::vector<RankMemory> measured(const Judged& j);
 
 // Of section step_memory, over the steps of the selection; no rank yet.
-Finding begin(const Judged& j, const char* kind, Severity severity);
+Finding begin(const Judged& j, FindingKind kind, Severity severity);
 
 // "Rank 1", "Ranks 0, 2": for the begin of a title.
 std::string who(const std::vector<int>& ranks);

@@ -7,16 +7,8 @@ namespace stepscope {
 
 namespace {
 
-constexpr std::string_view kCauses[] = {
-    "batchnorm",          "unused_parameters", "small_buckets",      "distributed_sampler", "set_epoch",      "uneven_batches",
-    "last_batch",         "num_workers",       "pin_memory",         "persistent_workers",  "threads",        "destroy_process_group",
-    "fsdp_root_unit",     "fsdp_tiny_units",   "backward_prefetch",  "cpu_offload",
-};
-
 Finding finding_of(const Judged& j, Advice advice) {
-  Finding f;
-  f.kind = "ADVICE";
-  f.section = "configuration";
+  Finding f = Finding::of(FindingKind::kAdvice);
   f.job_scope = true;
   f.cause = advice.cause;
   f.coverage = j.coverage;
@@ -28,8 +20,6 @@ Finding finding_of(const Judged& j, Advice advice) {
 }
 
 }  // namespace
-
-std::span<const std::string_view> advice_causes() { return kCauses; }
 
 const ConfigFact* Configuration::find(std::string_view subject) const {
   const auto& list = life_.configuration;
@@ -71,8 +61,8 @@ std::string text(const ConfigFact& fact, const std::string& name) {
 }
 
 void judge_advice(const Judged& j, std::vector<Finding>& out) {
-  const auto silenced = [&](std::string_view cause) {
-    return j.silenced && (j.silenced->contains("all") || j.silenced->contains(std::string(cause)));
+  const auto silenced = [&](Cause cause) {
+    return j.silenced && (j.silenced->contains("all") || j.silenced->contains(std::string(spelling(cause))));
   };
   const auto add = [&](std::vector<Advice> list) {
     for (Advice& advice : list)

@@ -2,7 +2,6 @@
 // measured. Always info, never primary, each can be silenced by its cause. One file per subject (rules_advice_*.cc).
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,7 +11,7 @@
 namespace stepscope {
 
 struct Advice {
-  std::string_view cause;  // one of advice_causes()
+  Cause cause;  // one of causes_of(FindingKind::kAdvice)
   std::string title, action;
   std::vector<Evidence> evidence;
 };
@@ -37,9 +36,6 @@ class Configuration {
 // A value as a number, `otherwise` where it is absent or no number.
 double number(const ConfigFact& fact, const std::string& name, double otherwise);
 std::string text(const ConfigFact& fact, const std::string& name);
-
-// Every cause there is, for settings that name one.
-std::span<const std::string_view> advice_causes();
 
 std::vector<Advice> advice_on_ddp(const Judged&, const Configuration&);
 std::vector<Advice> advice_on_loaders(const Judged&, const Configuration&);

@@ -13,13 +13,13 @@ void wrapping(const Judged& j, const ConfigFact& fsdp, std::vector<Advice>& out)
   const double root = number(fsdp, "root_parameters", 0), median = number(fsdp, "median_parameters", 0);
   const Evidence counted{"units", {}, units, {}, ""};
   if (parameters >= j.limits->advice_fsdp_min_parameters && root >= j.limits->advice_fsdp_root_share * parameters) {
-    out.push_back({"fsdp_root_unit",
+    out.push_back({Cause::kFsdpRootUnit,
                    formatted("FSDP gathers {} of the parameters as one unit: they all lie whole on each device while it runs", text_share(root / parameters)),
                    "wrap the repeated blocks too: fully_shard(block) for each before fully_shard(model), or an auto_wrap_policy",
                    {counted, {"root_parameters", {}, root, {}, ""}, {"parameters", {}, parameters, {}, ""}}});
   }
   if (units >= j.limits->advice_fsdp_many_units && median < j.limits->advice_fsdp_tiny_parameters) {
-    out.push_back({"fsdp_tiny_units",
+    out.push_back({Cause::kFsdpTinyUnits,
                    formatted("FSDP has {:.0f} units with {:.0f} parameters in the median: many small all-gathers per step", units, median),
                    "wrap whole blocks, not single layers",
                    {counted, {"median_parameters", {}, median, {}, ""}}});
@@ -28,7 +28,7 @@ void wrapping(const Judged& j, const ConfigFact& fsdp, std::vector<Advice>& out)
 
 void backward_prefetch(const ConfigFact& fsdp, std::vector<Advice>& out) {
   if (number(fsdp, "version", 0) != 1 || text(fsdp, "prefetch") != "none" || number(fsdp, "units", 0) < 2) return;
-  out.push_back({"backward_prefetch",
+  out.push_back({Cause::kBackwardPrefetch,
                  "FSDP gathers the next parameters in backward only when it needs them (backward_prefetch=None)",
                  "backward_prefetch=BackwardPrefetch.BACKWARD_PRE, unless memory is short",
                  {{"units", {}, number(fsdp, "units", 0), {}, ""}}});
@@ -41,7 +41,7 @@ void cpu_offload(const Judged& j, const ConfigFact& fsdp, std::vector<Advice>& o
   for (const StepRow* row : j.with_warmup.rows)
     for (const Cell& cell : row->cells) most = std::max(most, cell.reserved_bytes);
   if (most < 0 || most > j.limits->advice_offload_idle_share * capacity) return;
-  out.push_back({"cpu_offload",
+  out.push_back({Cause::kCpuOffload,
                  formatted("FSDP keeps parameters in host memory although the devices never used more than {} of theirs", text_share(most / capacity)),
                  "leave the offload policy out, as long as the parameters fit",
                  {{"reserved_bytes", {}, most, {}, ""}, {"device_bytes", {}, capacity, {}, ""}}});

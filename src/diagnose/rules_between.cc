@@ -52,12 +52,12 @@ Between measure(const Judged& j, const Rows& rows, Figure figure) {
 // What a run begins with: an event of the same kind at its first step, or before it.
 enum class Opening { kNone, kFirstStep, kBefore };
 
-struct KindOf { Category category; Opening opening; const char* kind; const char* words; const char* action; };
+struct KindOf { Category category; Opening opening; FindingKind kind; const char* words; const char* action; };
 constexpr KindOf kKinds[] = {
-    {Category::kCheckpoint, Opening::kNone, "CHECKPOINT_STALL", "saving checkpoints", "save less often or asynchronously (torch.distributed.checkpoint.async_save), to faster storage"},
-    {Category::kValidation, Opening::kNone, "VALIDATION_HEAVY", "validation", "validate less often, on fewer batches, or share the validation set among ranks"},
-    {Category::kEpochStart, Opening::kBefore, "EPOCH_START_STALL", "starting epochs (new loader workers)", "keep the workers: persistent_workers=True, and open files lazily in the workers"},
-    {Category::kCompile, Opening::kFirstStep, "RECOMPILE_STORM", "recompiling", "keep shapes few: pad to buckets, mark dimensions dynamic, see TORCH_LOGS=recompiles"},
+    {Category::kCheckpoint, Opening::kNone, FindingKind::kCheckpointStall, "saving checkpoints", "save less often or asynchronously (torch.distributed.checkpoint.async_save), to faster storage"},
+    {Category::kValidation, Opening::kNone, FindingKind::kValidationHeavy, "validation", "validate less often, on fewer batches, or share the validation set among ranks"},
+    {Category::kEpochStart, Opening::kBefore, FindingKind::kEpochStartStall, "starting epochs (new loader workers)", "keep the workers: persistent_workers=True, and open files lazily in the workers"},
+    {Category::kCompile, Opening::kFirstStep, FindingKind::kRecompileStorm, "recompiling", "keep shapes few: pad to buckets, mark dimensions dynamic, see TORCH_LOGS=recompiles"},
 };
 
 // Events that come as regularly as from the first one on began with the run: the first workers were started before the
@@ -73,9 +73,7 @@ int64_t onset_of(const Judged& j, const KindOf& k, const Between& b) {
 }
 
 Finding finding_of(const Judged& j, const KindOf& k, const Between& b, double share) {
-  Finding f;
-  f.kind = k.kind;
-  f.section = "step_time";
+  Finding f = Finding::of(k.kind);
   f.severity = j.severity(share);
   f.phase = std::string(name(k.category));
   f.ranks = b.ranks;
@@ -141,9 +139,7 @@ struct Sum {
 };
 
 Finding finding_of(const Judged& j, const Sum& sum) {
-  Finding f;
-  f.kind = "BETWEEN_STEPS_HEAVY";
-  f.section = "step_time";
+  Finding f = Finding::of(FindingKind::kBetweenStepsHeavy);
   f.severity = j.severity(sum.share);
   f.job_scope = true;
   f.cost_share = sum.share;

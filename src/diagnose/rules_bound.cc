@@ -24,7 +24,7 @@ void judge_bound(const Judged& j, std::vector<Finding>& out) {
   if (j.rows.size() < static_cast<size_t>(j.limits->min_steps)) return;
   const double h2d = j.share_of_job(Category::kH2d);
   if (j.share_severity(h2d) != Severity::kInfo) {
-    Finding f = j.of_job("H2D_BOUND", Category::kH2d, h2d, j.share_severity(h2d));
+    Finding f = j.of_job(FindingKind::kH2dBound, Category::kH2d, h2d, j.share_severity(h2d));
     f.saves_share = saved_without(j, Category::kH2d);
     f.title = formatted("Copies to the device take {} of the time", text_share(h2d));
     f.action = "pin memory and copy with non_blocking=True, so that copies overlap with compute";
@@ -32,7 +32,7 @@ void judge_bound(const Judged& j, std::vector<Finding>& out) {
   }
   const double residual = j.share_of_job(Category::kUnattributed);
   if (j.share_severity(residual) != Severity::kInfo && j.per_step_ms(Category::kUnattributed) >= j.limits->wait_heavy_min_ms) {
-    Finding f = j.of_job("WAIT_HEAVY", Category::kUnattributed, residual, j.share_severity(residual));
+    Finding f = j.of_job(FindingKind::kWaitHeavy, Category::kUnattributed, residual, j.share_severity(residual));
     f.title = formatted("{} of the time belongs to no known phase, {} per step", text_share(residual),
                         text_ms(j.per_step_ms(Category::kUnattributed)));
     f.action = "name the code between the phases with stepscope.trace_phase to see what it is";
@@ -43,15 +43,13 @@ void judge_bound(const Judged& j, std::vector<Finding>& out) {
 void judge_balance(const Judged& j, std::vector<Finding>& out) {
   if (j.steps_closed < static_cast<uint32_t>(j.limits->warmup_steps + j.limits->min_steps)) return;
   const bool said = std::any_of(out.begin(), out.end(), [](const Finding& f) {
-    return f.section == "step_time" && (f.severity != Severity::kInfo || f.kind == "INCOMPLETE_DATA");
+    return f.section == SectionName::kStepTime && (f.severity != Severity::kInfo || f.kind == FindingKind::kIncompleteData);
   });
   if (said) return;
   const double compute = j.share_of_job(Category::kForward) + j.share_of_job(Category::kBackward) + j.share_of_job(Category::kOptimizer);
   const bool bound_by_compute = compute >= j.limits->compute_bound_share;
-  Finding f;
-  f.kind = bound_by_compute ? "COMPUTE_BOUND" : "BALANCED";
+  Finding f = Finding::of(bound_by_compute ? FindingKind::kComputeBound : FindingKind::kBalanced);
   f.job_scope = true;
-  f.section = "step_time";
   f.coverage = j.coverage;
   f.confidence = 0.9 * j.coverage;
   f.first_step = j.first_step();

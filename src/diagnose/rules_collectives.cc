@@ -30,9 +30,7 @@ void judge_collectives(const Judged& j, std::vector<Finding>& out) {
   const double per_step = median(counts), wall = j.rows.wall_ms();
   const double share = wall > 0 ? stall_ms / wall : 0;
   if (per_step < j.limits->extra_collectives_min) return;
-  Finding f;
-  f.kind = "EXTRA_COLLECTIVES";
-  f.section = "step_time";
+  Finding f = Finding::of(FindingKind::kExtraCollectives);
   f.severity = j.severity(share);
   f.job_scope = true;
   f.phase = std::string(name(Category::kCommTransfer));

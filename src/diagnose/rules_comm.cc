@@ -52,15 +52,15 @@ void judge_comm(const Judged& j, std::vector<Finding>& out) {
   const double link = j.share_of_job(link_ms);
   if (link >= j.limits->comm_bound_warn) {
     const Severity severity = link >= j.limits->comm_bound_crit ? Severity::kCrit : Severity::kWarn;
-    Finding f = j.of_job("COMM_BOUND", Category::kCommTransfer, exposed, severity);
+    Finding f = j.of_job(FindingKind::kCommBound, Category::kCommTransfer, exposed, severity);
     f.title = formatted("Communication that nothing hides takes {} of the time, {} per step", text_share(exposed),
                         text_ms(j.per_step_ms(Category::kCommTransfer)));
     f.action = "send less or hide more: larger batches or accumulation with no_sync, gradient compression, larger buckets, a faster link";
     out.push_back(std::move(f));
     return;
   }
-  Finding f = j.of_job("COMM_BOUND", Category::kCommTransfer, exposed, Severity::kInfo);
-  f.cause = "contention";
+  Finding f = j.of_job(FindingKind::kCommBound, Category::kCommTransfer, exposed, Severity::kInfo);
+  f.cause = Cause::kContention;
   f.evidence.push_back({"comm_usual_share", {}, link, {}, ""});
   f.title = formatted("Communication takes {} of the time; with no step slower than usual it would take {}", text_share(exposed),
                       text_share(link));

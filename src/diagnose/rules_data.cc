@@ -7,10 +7,8 @@ namespace stepscope {
 
 namespace {
 
-Finding about_data(const char* kind, std::string title, std::string action) {
-  Finding f;
-  f.kind = kind;
-  f.section = "step_time";
+Finding about_data(FindingKind kind, std::string title, std::string action) {
+  Finding f = Finding::of(kind);
   f.job_scope = true;
   f.confidence = 1;
   f.title = std::move(title);
@@ -24,13 +22,13 @@ void judge_data(const Judged& j, std::vector<Finding>& out) {
   const Thresholds& t = *j.limits;
   if (j.steps_closed == 0) {
     if (!j.over) return;
-    out.push_back(about_data("NO_DATA", "No training step was seen",
+    out.push_back(about_data(FindingKind::kNoData, "No training step was seen",
                              "check that the script trains with torch and an optimizer; mark steps with stepscope.trace_step"));
     return;
   }
   const auto needed = static_cast<uint32_t>(t.warmup_steps + t.min_steps);
   if (j.steps_closed < needed) {
-    Finding f = about_data("WARMUP", formatted("{} steps seen, {} are needed for a verdict", j.steps_closed, needed),
+    Finding f = about_data(FindingKind::kWarmup, formatted("{} steps seen, {} are needed for a verdict", j.steps_closed, needed),
                            "let it run longer");
     f.coverage = j.coverage;
     out.push_back(std::move(f));
@@ -43,7 +41,7 @@ void judge_data(const Judged& j, std::vector<Finding>& out) {
   for (const auto& [rank, life] : *j.lives) expected = std::max(expected, life.world_size);
   const int missing = expected - static_cast<int>(j.lives->size());
   if (j.coverage >= t.min_coverage && silent.empty() && missing <= 0) return;
-  Finding f = about_data("INCOMPLETE_DATA",
+  Finding f = about_data(FindingKind::kIncompleteData,
                          formatted("Figures rest on {} of all ranks and steps", text_share(j.coverage)),
                          "see the observer section for what was not seen and why");
   f.coverage = j.coverage;

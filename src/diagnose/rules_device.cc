@@ -21,7 +21,7 @@ double starved_ms(const Cell& cell) {
 void judge_host_bound(const Judged& j, std::vector<Finding>& out) {
   const double share = j.share_of_job(starved_ms);
   if (share < j.limits->host_bound_share) return;
-  Finding f = j.of_job("HOST_BOUND", Category::kForward, share, Severity::kWarn, starved_ms);
+  Finding f = j.of_job(FindingKind::kHostBound, Category::kForward, share, Severity::kWarn, starved_ms);
   f.phase = "";
   f.cost_share = f.cost_seconds = 0;  // dry at its end is not dry throughout: what it costs is not known
   f.evidence = {{"host_bound_share", {}, share, {}, ""}, {"host_bound_ms_per_step", {}, j.per_step_ms(starved_ms), {}, ""}};
@@ -63,9 +63,9 @@ void judge_sync(const Judged& j, std::vector<Finding>& out) {
   if (blocked < j.limits->warn_share) return;
   const auto cost_ms = [](const Cell& cell) { return std::min<double>(cell.sync_ms, idle_ms(cell)); };
   const double cost = j.share_of_job(cost_ms);
-  Finding f = j.of_job("SYNC_STALL", Category::kHostPause, cost, std::max(Severity::kWarn, j.severity(cost)),
+  Finding f = j.of_job(FindingKind::kSyncStall, Category::kHostPause, cost, std::max(Severity::kWarn, j.severity(cost)),
                        [](const Cell& cell) { return static_cast<double>(cell.sync_ms); });
-  f.cause = "sync";
+  f.cause = Cause::kSync;
   f.evidence = {{"host_blocked_share", {}, blocked, {}, ""},
                 {"host_blocked_ms_per_step", {}, blocked_ms / static_cast<double>(all), {}, ""},
                 {"device_idle_share", {}, cost, {}, ""},

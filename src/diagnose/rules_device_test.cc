@@ -72,7 +72,7 @@ std::vector<Finding> run(const std::vector<Shape>& ranks, RankLife life = {}, ui
   return engine.snapshot().findings;
 }
 
-const Finding* find(const std::vector<Finding>& list, const std::string& kind) {
+const Finding* find(const std::vector<Finding>& list, FindingKind kind) {
   for (const Finding& f : list)
     if (f.kind == kind) return &f;
   return nullptr;
@@ -80,7 +80,7 @@ const Finding* find(const std::vector<Finding>& list, const std::string& kind) {
 
 TEST(HostBound, SaidWhenMostPhasesEndDry) {
   const auto findings = run({Shape{.dry = kAllDry}});
-  const Finding* f = find(findings, "HOST_BOUND");
+  const Finding* f = find(findings, FindingKind::kHostBound);
   ASSERT_TRUE(f);
   EXPECT_EQ(f->severity, Severity::kWarn);
   EXPECT_TRUE(f->job_scope);
@@ -92,14 +92,14 @@ TEST(HostBound, SaidWhenMostPhasesEndDry) {
 
 TEST(HostBound, OneDryPhaseOfThreeIsTheEndOfAnyStep) {
   const auto findings = run({Shape{.dry = bit(Category::kOptimizer) | bit(Category::kForward)}});  // 6 of 15 ms
-  EXPECT_FALSE(find(findings, "HOST_BOUND"));
+  EXPECT_FALSE(find(findings, FindingKind::kHostBound));
 }
 
 TEST(SyncStall, NamesThePlaceThatWaitsLongest) {
   RankLife life;
   life.sync_sites = {{"train.py:12", 80, 300'000'000}, {"train.py:99", 80, 1'000'000}};
   const auto findings = run({Shape{.sync_ms = 3}}, life);
-  const Finding* f = find(findings, "SYNC_STALL");
+  const Finding* f = find(findings, FindingKind::kSyncStall);
   ASSERT_TRUE(f);
   EXPECT_EQ(f->severity, Severity::kWarn);
   EXPECT_NE(f->title.find("train.py:12"), std::string::npos) << f->title;
@@ -107,36 +107,36 @@ TEST(SyncStall, NamesThePlaceThatWaitsLongest) {
 }
 
 TEST(SyncStall, ANowAndThenLogLineIsNone) {
-  EXPECT_FALSE(find(run({Shape{.sync_ms = 6, .sync_every = 4}}), "SYNC_STALL"));
+  EXPECT_FALSE(find(run({Shape{.sync_ms = 6, .sync_every = 4}}), FindingKind::kSyncStall));
 }
 
-TEST(SyncStall, AWaitThatIsOverAtOnceIsNone) { EXPECT_FALSE(find(run({Shape{.sync_ms = 0.3}}), "SYNC_STALL")); }
+TEST(SyncStall, AWaitThatIsOverAtOnceIsNone) { EXPECT_FALSE(find(run({Shape{.sync_ms = 0.3}}), FindingKind::kSyncStall)); }
 
 TEST(LaunchBound, ASlowRankWhoseHostLaunchesLongerHasASlowHost) {
   // The last layers' kernels, launched at once, still run after the host has left backward: the phase ends full.
   const auto findings = run({Shape{.launching_ms = 3}, Shape{.backward_ms = 20, .launching_ms = 13}});
-  const Finding* f = find(findings, "COMPUTE_STRAGGLER");
+  const Finding* f = find(findings, FindingKind::kComputeStraggler);
   ASSERT_TRUE(f);
   EXPECT_EQ(f->ranks, std::vector<int>{1});
   EXPECT_EQ(f->phase, "backward");
-  EXPECT_EQ(f->cause, "launch_bound");
+  EXPECT_EQ(f->cause, Cause::kLaunchBound);
 }
 
 TEST(LaunchBound, ASlowDeviceIsNot) {
   // Launched in the same time as on the other rank, that of a step which begins with an empty stream; and far ahead.
   for (const double launching_ms : {3.0, 0.0}) {
     const auto findings = run({Shape{.launching_ms = 3}, Shape{.backward_ms = 20, .launching_ms = launching_ms}});
-    const Finding* f = find(findings, "COMPUTE_STRAGGLER");
+    const Finding* f = find(findings, FindingKind::kComputeStraggler);
     ASSERT_TRUE(f);
-    EXPECT_NE(f->cause, "launch_bound") << launching_ms;
+    EXPECT_NE(f->cause, Cause::kLaunchBound) << launching_ms;
   }
 }
 
 TEST(LaunchBound, WhereBothHostsSetThePaceASlowKernelIsNotTheHosts) {
   const auto findings = run({Shape{.launching_ms = 9}, Shape{.backward_ms = 20, .launching_ms = 12}});
-  const Finding* f = find(findings, "COMPUTE_STRAGGLER");
+  const Finding* f = find(findings, FindingKind::kComputeStraggler);
   ASSERT_TRUE(f);
-  EXPECT_NE(f->cause, "launch_bound");
+  EXPECT_NE(f->cause, Cause::kLaunchBound);
 }
 
 }  // namespace

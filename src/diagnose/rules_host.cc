@@ -23,14 +23,14 @@ Section section_of(const char* name, const std::vector<Finding>& findings, bool 
   s.values = std::move(values);
   const Finding* lead = nullptr;
   for (const Finding& f : findings) {
-    if (f.section == name && (!lead || worse(f, *lead))) lead = &f;
+    if (f.section.text() == name && (!lead || worse(f, *lead))) lead = &f;
   }
   if (lead) {
     s.diagnosis = lead->kind;
     s.severity = lead->severity;
     s.text = lead->title;
   } else {
-    s.diagnosis = measured ? "BALANCED" : "NO_DATA";
+    s.diagnosis = measured ? FindingKind::kBalanced : FindingKind::kNoData;
     s.text = measured ? "Nothing stands out" : "Not sampled";
   }
   return s;

@@ -94,7 +94,7 @@ std::optional<double> cores_of_ranks(const HostFacts& facts) {
 void high_cpu(const HostFacts& facts, const HostThresholds& limits, const std::vector<Delay>& delays,
               std::vector<Finding>& out) {
   const Window window = steady_window(facts);
-  Finding f = begin("HIGH_CPU", "system", facts);
+  Finding f = begin(FindingKind::kHighCpu, facts);
   f.job_scope = true;
   const double busy = median(values_in(facts.host.cpu_share, window));
   const double delay = median_delay(delays);
@@ -111,8 +111,8 @@ void high_cpu(const HostFacts& facts, const HostThresholds& limits, const std::v
     const double others = std::max(0.0, busy * facts.cores - *ours);
     f.evidence.push_back(fact("ranks_cpu_cores", *ours));
     f.evidence.push_back(fact("other_processes_cpu_cores", others));
-    f.cause = others >= limits.other_processes_share * facts.cores ? "other_processes" : "own_processes";
-    if (f.cause == "other_processes") {
+    f.cause = others >= limits.other_processes_share * facts.cores ? Cause::kOtherProcesses : Cause::kOwnProcesses;
+    if (f.cause == Cause::kOtherProcesses) {
       f.action = formatted("Other programs on this host use {:.1f} cores: end them or give the job a host of its own", others);
     }
   }
@@ -129,7 +129,7 @@ double mean_above(std::vector<double> values, double base) {
 
 void one_rank(const Delay& d, double others, const HostFacts& facts, const HostThresholds& limits, std::vector<Finding>& out) {
   const RankProcess& r = *d.rank;
-  Finding f = begin("CPU_CONTENTION", "process", facts);
+  Finding f = begin(FindingKind::kCpuContention, facts);
   f.ranks = {r.rank};
   f.pattern = d.part == 1 ? "chronic" : "";
   const double base = std::max(others, limits.run_delay_normal_share);
@@ -164,10 +164,10 @@ bool contended(const Delay& d, const std::vector<Delay>& delays, double others, 
 // Every rank waits although the machine has free cores: they share too few of them.
 void all_ranks(const HostFacts& facts, const HostThresholds& limits, const std::vector<Delay>& delays, std::vector<Finding>& out) {
   const double delay = median_delay(delays);
-  Finding f = begin("CPU_CONTENTION", "process", facts);
+  Finding f = begin(FindingKind::kCpuContention, facts);
   f.job_scope = true;
   f.pattern = "chronic";
-  f.cause = "too_few_cores";
+  f.cause = Cause::kTooFewCores;
   f.cost_share = delay - limits.run_delay_normal_share;
   f.cost_seconds = f.cost_share * seconds_of(steady_window(facts));
   f.severity = by_cost(f.cost_share, limits);
@@ -195,7 +195,7 @@ std::vector<int> throttled(const HostFacts& facts, const HostThresholds& limits,
     if (static_cast<double>(v.size()) < limits.min_samples) continue;
     const double share = median(v);
     if (share < limits.throttled_period_share) continue;
-    Finding f = begin("CPU_CONTENTION", "process", facts);
+    Finding f = begin(FindingKind::kCpuContention, facts);
     std::vector<Delay> inside;
     for (const RankProcess& r : facts.ranks) {
       if (r.cgroup == static_cast<int>(c)) f.ranks.push_back(r.rank);
@@ -211,7 +211,7 @@ std::vector<int> throttled(const HostFacts& facts, const HostThresholds& limits,
                    : lost_ms.empty() ? 0 : std::min(1.0, median(lost_ms) * 1e-3 / std::max(1, facts.cores));
     f.cost_seconds = f.cost_share * seconds_of(window);
     f.severity = by_cost(f.cost_share, limits);
-    f.cause = "cgroup_quota";
+    f.cause = Cause::kCgroupQuota;
     f.pattern = "chronic";
     const std::string limit = g.cpu_limit_cores ? formatted(" of {:.2g} cores", *g.cpu_limit_cores) : "";
     f.title = formatted("The CPU quota{} stops {} in {:.0f} % of the scheduler periods", limit, ranks_text(f.ranks), 100 * share);
@@ -240,10 +240,10 @@ void starved_workers(const HostFacts& facts, const HostThresholds& limits, std::
     shares.push_back(median(v));
   }
   if (ranks.empty()) return;
-  Finding f = begin("CPU_CONTENTION", "process", facts);
+  Finding f = begin(FindingKind::kCpuContention, facts);
   f.ranks = ranks;
   f.phase = "input_wait";
-  f.cause = "workers_without_cores";
+  f.cause = Cause::kWorkersWithoutCores;
   f.title = formatted("Child processes (loader workers) of {} wait {:.0f} % of the time for a core", ranks_text(ranks), 100 * median(shares));
   f.action = "Give the loader workers cores of their own, or use fewer of them";
   for (size_t i = 0; i < ranks.size() && i < 8; ++i) f.evidence.push_back(fact("worker_run_delay_share", shares[i], ranks[i]));

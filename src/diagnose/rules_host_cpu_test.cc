@@ -19,7 +19,7 @@ TEST(HighCpu, OnBothSidesOfItsThreshold) {
   EXPECT_EQ(all[0].severity, Severity::kInfo);         // nobody waits: busy is not a fault
   EXPECT_TRUE(all[0].job_scope);
   EXPECT_TRUE(all[0].ranks.empty());
-  EXPECT_EQ(system_section(f, all).diagnosis, "HIGH_CPU");
+  EXPECT_EQ(system_section(f, all).diagnosis, FindingKind::kHighCpu);
 }
 
 TEST(HighCpu, TheTimeThatRanksWaitIsItsCost) {
@@ -59,7 +59,7 @@ TEST(CpuContention, NamesTheRankThatWaitsForItsCore) {
   EXPECT_EQ(all[0].severity, Severity::kCrit);
   EXPECT_NEAR(all[0].cost_share, 0.40, 1e-9);
   EXPECT_EQ(all[0].first_step, 0);
-  EXPECT_EQ(all[0].section, "process");
+  EXPECT_EQ(all[0].section, SectionName::kProcess);
 }
 
 TEST(CpuContention, OnBothSidesOfItsThreshold) {
@@ -134,7 +134,7 @@ TEST(CpuContention, WorkersWithoutCoresAreAHintOnly) {
 
 TEST(CpuContention, ARecordedBusyNeighbourIsNamed) {
   const auto all = judge(recorded("busy_neighbour"));
-  const Finding* f = find(all, "CPU_CONTENTION");
+  const Finding* f = find(all, FindingKind::kCpuContention);
   ASSERT_TRUE(f) << kinds(all);
   EXPECT_EQ(f->ranks, std::vector<int>{1});
   EXPECT_EQ(f->severity, Severity::kCrit);

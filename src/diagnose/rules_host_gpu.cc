@@ -26,8 +26,8 @@ std::vector<Used> used_devices(const HostFacts& facts) {
 
 bool enough(const SampledSeries& s, const HostThresholds& limits) { return static_cast<double>(s.count) >= limits.min_samples; }
 
-Finding about(const char* kind, const Used& u, const HostFacts& facts) {
-  Finding f = begin(kind, "system", facts);
+Finding about(FindingKind kind, const Used& u, const HostFacts& facts) {
+  Finding f = begin(kind, facts);
   f.ranks = u.device->ranks;
   f.clock = "gpu";
   return f;
@@ -76,7 +76,7 @@ void utilization(const std::vector<Used>& used, const HostFacts& facts, const Ho
   const double coverage = static_cast<double>(means.size()) / static_cast<double>(used.size());
   if (level < limits.gpu_moderate_utilization_share) {
     const bool low = level < limits.gpu_low_utilization_share;
-    Finding f = begin(low ? "LOW_GPU_UTILIZATION" : "MODERATE_GPU_UTILIZATION", "system", facts);
+    Finding f = begin(low ? FindingKind::kLowGpuUtilization : FindingKind::kModerateGpuUtilization, facts);
     f.job_scope = true;
     f.clock = "gpu";
     f.coverage = coverage;
@@ -91,7 +91,7 @@ void utilization(const std::vector<Used>& used, const HostFacts& facts, const Ho
   if (means.size() < 2) return;
   const auto [low, high] = std::minmax_element(means.begin(), means.end());
   if (*high - *low < limits.gpu_uneven_utilization_share) return;
-  Finding f = begin("GPU_UTILIZATION_UNEVEN", "system", facts);
+  Finding f = begin(FindingKind::kGpuUtilizationUneven, facts);
   f.job_scope = true;
   f.clock = "gpu";
   f.coverage = coverage;
@@ -109,7 +109,7 @@ void throttled(const Used& u, const std::vector<Used>& all, const HostFacts& fac
   if (static_cast<double>(flags.size()) < limits.min_samples) return;
   const double share = mean(flags);
   if (share < limits.gpu_throttled_share) return;
-  Finding f = about("GPU_THROTTLED", u, facts);
+  Finding f = about(FindingKind::kGpuThrottled, u, facts);
   const std::vector<double> slow = clocks_where(d, d.thermal_throttle_share, true, w);
   const auto reference = reference_clock(u, all, d.thermal_throttle_share, w);
   if (!slow.empty() && reference && *reference > 0) {
@@ -120,9 +120,9 @@ void throttled(const Used& u, const std::vector<Used>& all, const HostFacts& fac
   f.cost_seconds = f.cost_share * seconds_of(w);
   f.severity = by_cost(f.cost_share, limits);
   const uint64_t bits = d.clock_reasons_seen;
-  f.cause = bits & (kClockSwThermal | kClockHwThermal) ? "thermal" : bits & kClockHwPowerBrake ? "power_brake" : "hardware_slowdown";
-  f.title = formatted("{} is slowed down ({}) in {:.0f} % of the samples", of_ranks(u), f.cause, 100 * share);
-  f.action = f.cause == "thermal" ? "Check cooling and air flow of that GPU, or move the job off the node"
+  f.cause = bits & (kClockSwThermal | kClockHwThermal) ? Cause::kThermal : bits & kClockHwPowerBrake ? Cause::kPowerBrake : Cause::kHardwareSlowdown;
+  f.title = formatted("{} is slowed down ({}) in {:.0f} % of the samples", of_ranks(u), f.cause.text(), 100 * share);
+  f.action = f.cause == Cause::kThermal ? "Check cooling and air flow of that GPU, or move the job off the node"
                                   : "Check power supply and cables of that node: the hardware holds the clocks down";
   f.evidence.push_back(fact("thermal_throttle_share", share));
   if (const auto t = d.temperature_c.max_or_null()) f.evidence.push_back(fact("temperature_max_c", *t));
@@ -135,7 +135,7 @@ void hot(const Used& u, const HostFacts& facts, const HostThresholds& limits, st
   double limit = limits.gpu_hot_c;
   if (d.temperature_slowdown_c) limit = std::min(limit, *d.temperature_slowdown_c - limits.gpu_hot_margin_c);
   if (d.temperature_c.max < limit) return;
-  Finding f = about("GPU_HOT", u, facts);
+  Finding f = about(FindingKind::kGpuHot, u, facts);
   f.title = formatted("{} reached {:.0f} degrees Celsius", of_ranks(u), d.temperature_c.max);
   f.action = "Check cooling; near the slow-down temperature the clocks will fall";
   f.evidence = {fact("temperature_max_c", d.temperature_c.max), fact("temperature_mean_c", d.temperature_c.mean)};
@@ -155,7 +155,7 @@ std::optional<double> others_power_limit(const Used& u, const std::vector<Used>&
 // waits. Time is lost only on a device whose limit is lower than that of the others.
 void power_limited(const std::vector<Used>& all, const HostFacts& facts, const HostThresholds& limits, const Window& w,
                    std::vector<Finding>& out) {
-  Finding normal = begin("GPU_POWER_LIMITED", "system", facts);
+  Finding normal = begin(FindingKind::kGpuPowerLimited, facts);
   double highest = 0, lowest = 1;
   size_t count = 0;
   for (const Used& u : all) {
@@ -172,8 +172,8 @@ void power_limited(const std::vector<Used>& all, const HostFacts& facts, const H
       normal.ranks.insert(normal.ranks.end(), d.ranks.begin(), d.ranks.end());
       continue;
     }
-    Finding f = about("GPU_POWER_LIMITED", u, facts);
-    f.cause = "lower_limit";
+    Finding f = about(FindingKind::kGpuPowerLimited, u, facts);
+    f.cause = Cause::kLowerLimit;
     const std::vector<double> capped = clocks_where(d, d.power_cap_share, true, w);
     const auto reference = reference_clock(u, all, d.power_cap_share, w);
     if (!capped.empty() && reference && *reference > 0) {
@@ -213,25 +213,25 @@ void errors(const Used& u, const HostFacts& facts, std::vector<Finding>& out) {
   const uint64_t uncorrected = d.ecc_uncorrected.delta(), corrected = d.ecc_corrected.delta();
   const bool pending = d.remapped_rows_pending.value_or(0) > 0;
   if (d.xids.empty() && uncorrected == 0 && !pending) return;
-  Finding f = about("GPU_ERROR", u, facts);
+  Finding f = about(FindingKind::kGpuError, u, facts);
   std::string what;
   for (const XidEvent& x : d.xids) {
     f.severity = std::max(f.severity, xid_severity(x.code));
     if (f.evidence.size() < 8) f.evidence.push_back(fact("xid", static_cast<double>(x.code)));
   }
   if (!d.xids.empty()) {
-    f.cause = formatted("xid_{}", d.xids.front().code);
+    f.cause = numbered(Cause::kXid, static_cast<int64_t>(d.xids.front().code));
     what = formatted("XID {}", d.xids.front().code);
   }
   if (uncorrected > 0) {
     f.severity = std::max(f.severity, Severity::kWarn);
     f.evidence.push_back(fact("ecc_uncorrected", static_cast<double>(uncorrected)));
-    if (f.cause.empty()) f.cause = "ecc_uncorrected";
+    if (f.cause.empty()) f.cause = Cause::kEccUncorrected;
     what += formatted("{}{} uncorrected memory error(s)", what.empty() ? "" : ", ", uncorrected);
   }
   if (pending) {
     f.evidence.push_back(fact("remapped_rows_pending", *d.remapped_rows_pending));
-    if (f.cause.empty()) f.cause = "row_remapping_pending";
+    if (f.cause.empty()) f.cause = Cause::kRowRemappingPending;
     what += formatted("{}a row remapping waits for a reset", what.empty() ? "" : ", ");
   }
   if (corrected > 0) f.evidence.push_back(fact("ecc_corrected", static_cast<double>(corrected)));
@@ -245,7 +245,7 @@ void link(const Used& u, const std::vector<Used>& all, const HostFacts& facts, c
   const DeviceFacts& d = *u.device;
   if (d.mig) return;  // links belong to the whole GPU
   std::vector<std::string> what;
-  Finding f = about("LINK_DEGRADED", u, facts);
+  Finding f = about(FindingKind::kLinkDegraded, u, facts);
   // Slots may be wired for fewer lanes than the card has: the other GPUs of the node tell what is usual here.
   std::optional<int> width;
   for (const Used& o : all) {
@@ -254,19 +254,19 @@ void link(const Used& u, const std::vector<Used>& all, const HostFacts& facts, c
   if (!width) width = d.pcie_width_max;
   if (d.pcie_width && width && *d.pcie_width < *width) {
     what.push_back(formatted("PCIe x{} instead of x{}", *d.pcie_width, *width));
-    f.cause = "pcie_width";
+    f.cause = Cause::kPcieWidth;
     f.evidence.push_back(fact("pcie_width", *d.pcie_width, std::nullopt, *width));
   }
   const double hours = static_cast<double>(facts.last_ns - facts.first_ns) / 3.6e12;
   const auto replays = static_cast<double>(d.pcie_replays.delta());
   if (hours > 0 && replays >= 10 && replays / hours >= limits.pcie_replays_per_hour) {
     what.push_back(formatted("{:.0f} PCIe replays", replays));
-    if (f.cause.empty()) f.cause = "pcie_replays";
+    if (f.cause.empty()) f.cause = Cause::kPcieReplays;
     f.evidence.push_back(fact("pcie_replays", replays));
   }
   if (static_cast<double>(d.nvlink_errors.delta()) >= limits.nvlink_errors) {
     what.push_back(formatted("{} NVLink replays and recoveries", d.nvlink_errors.delta()));
-    if (f.cause.empty()) f.cause = "nvlink_errors";
+    if (f.cause.empty()) f.cause = Cause::kNvlinkErrors;
     f.evidence.push_back(fact("nvlink_errors", static_cast<double>(d.nvlink_errors.delta())));
   }
   // Fewer links than before, or than the other GPUs of the same kind have.
@@ -276,7 +276,7 @@ void link(const Used& u, const std::vector<Used>& all, const HostFacts& facts, c
   }
   if (d.nvlinks_active && *d.nvlinks_active < expected) {
     what.push_back(formatted("{} of {} NVLinks up", *d.nvlinks_active, expected));
-    f.cause = "nvlink_down";
+    f.cause = Cause::kNvlinkDown;
     f.evidence.push_back(fact("nvlinks_active", *d.nvlinks_active, std::nullopt, expected));
   }
   if (what.empty()) return;

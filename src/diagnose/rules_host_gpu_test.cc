@@ -115,8 +115,8 @@ TEST(GpuRules, ErrorsAreRankedByWhatTheyMean) {
     f.devices[1].xids = {{5, code}};
     const auto all = judge(f);
     ASSERT_EQ(all.size(), 1u);
-    EXPECT_EQ(all[0].kind, "GPU_ERROR");
-    EXPECT_EQ(all[0].cause, "xid_" + std::to_string(code));
+    EXPECT_EQ(all[0].kind, FindingKind::kGpuError);
+    EXPECT_EQ(all[0].cause.text(), "xid_" + std::to_string(code));
     EXPECT_EQ(all[0].severity, severity);
     EXPECT_EQ(all[0].ranks, std::vector<int>{1});
   }

@@ -31,7 +31,7 @@ struct Grower {
 };
 
 Finding report(const std::vector<Grower>& growers, bool stairs, const HostFacts& facts, const HostThresholds& limits) {
-  Finding f = begin(stairs ? "MEMORY_STAIRCASE" : "HOST_MEMORY_CREEP", "process", facts);
+  Finding f = begin(stairs ? FindingKind::kMemoryStaircase : FindingKind::kHostMemoryCreep, facts);
   f.pattern = "drifting";
   f.severity = Severity::kWarn;
   f.confidence = 0.95;

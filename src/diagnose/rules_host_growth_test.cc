@@ -132,10 +132,10 @@ TEST(MemoryStaircase, StairsThatGoOnAreNamedAndStairsThatStoppedAreNot) {
 
 TEST(HostMemoryCreep, ARecordedLeakIsFoundInItsRankOnly) {
   const auto all = judge(recorded("leak"));
-  const Finding* f = find(all, "HOST_MEMORY_CREEP");
+  const Finding* f = find(all, FindingKind::kHostMemoryCreep);
   ASSERT_TRUE(f) << kinds(all);
   EXPECT_EQ(f->ranks, std::vector<int>{1});
-  EXPECT_EQ(find(all, "MEMORY_STAIRCASE"), nullptr);
+  EXPECT_EQ(find(all, FindingKind::kMemoryStaircase), nullptr);
 }
 
 // Live: judged after every sample, a finding must not appear where there is no leak, nor miss one at the end.
@@ -151,8 +151,8 @@ TEST(HostMemoryCreep, RecordedHealthyJobsStaySilentAtEveryMoment) {
         r.steps.points.resize(std::min(k, r.steps.points.size()));
       }
       const auto all = judge(part);
-      EXPECT_EQ(find(all, "HOST_MEMORY_CREEP"), nullptr) << name << " at sample " << k;
-      EXPECT_EQ(find(all, "MEMORY_STAIRCASE"), nullptr) << name << " at sample " << k;
+      EXPECT_EQ(find(all, FindingKind::kHostMemoryCreep), nullptr) << name << " at sample " << k;
+      EXPECT_EQ(find(all, FindingKind::kMemoryStaircase), nullptr) << name << " at sample " << k;
     }
   }
 }

@@ -60,24 +60,24 @@ void judge_memory(const HostFacts& facts, const HostThresholds& limits, std::vec
   const bool swaps = swap_in > 0 || swap_out > 0;
   if (!near && !swaps && kills == 0 && stalled < limits.memory_stall_share) return;
 
-  Finding f = begin("HOST_MEMORY_PRESSURE", "system", facts);
+  Finding f = begin(FindingKind::kHostMemoryPressure, facts);
   f.job_scope = true;
   f.cost_share = stalled;  // every task stood still for memory
   f.cost_seconds = stalled * static_cast<double>(facts.last_ns - facts.first_ns) * 1e-9;
   f.severity = by_cost(stalled, limits);
   if (kills > 0 || (near && level->used_share >= limits.memory_at_limit_share)) f.severity = Severity::kCrit;
   if (kills > 0) {
-    f.cause = "oom_kill";
+    f.cause = Cause::kOomKill;
     f.title = formatted("The kernel killed {} process(es) in the ranks' cgroup for lack of memory", kills);
   } else if (near) {
-    f.cause = "near_limit";
+    f.cause = Cause::kNearLimit;
     f.title = formatted("{:.0f} % of the {} of memory of {} were in use (page cache not counted)", 100 * level->used_share,
                         bytes_text(level->limit_bytes), level->where);
   } else if (swaps) {
-    f.cause = "swap";
+    f.cause = Cause::kSwap;
     f.title = formatted("The host swaps: {}/s in, {}/s out", bytes_text(swap_in), bytes_text(swap_out));
   } else {
-    f.cause = "reclaim";
+    f.cause = Cause::kReclaim;
     f.title = formatted("Tasks stand still for memory {:.0f} % of the time", 100 * stalled);
   }
   f.action = "Lower the memory per rank (batch size, loader workers, prefetch, offloading), or raise the limit";

@@ -13,16 +13,16 @@ using namespace testing;
 TEST(HostRules, AHealthyNodeIsSilentAndBalanced) {
   const HostFacts f = healthy(4);
   EXPECT_SILENT(f);
-  EXPECT_EQ(system_section(f, {}).diagnosis, "BALANCED");
-  EXPECT_EQ(process_section(f, {}).diagnosis, "BALANCED");
+  EXPECT_EQ(system_section(f, {}).diagnosis, FindingKind::kBalanced);
+  EXPECT_EQ(process_section(f, {}).diagnosis, FindingKind::kBalanced);
   EXPECT_NEAR(*system_section(f, {}).values.at("memory_used_peak_share"), 0.25, 1e-9);
 }
 
 TEST(HostRules, NothingSampledIsNoData) {
   const HostFacts f;
   EXPECT_SILENT(f);
-  EXPECT_EQ(system_section(f, {}).diagnosis, "NO_DATA");
-  EXPECT_EQ(process_section(f, {}).diagnosis, "NO_DATA");
+  EXPECT_EQ(system_section(f, {}).diagnosis, FindingKind::kNoData);
+  EXPECT_EQ(process_section(f, {}).diagnosis, FindingKind::kNoData);
   EXPECT_FALSE(system_section(f, {}).values.at("cpu_share").has_value());
 }
 
@@ -44,7 +44,7 @@ RC_GTEST_PROP(HostRules, AnyFactsAreSafeAndEveryFindingIsComplete, ()) {
     RC_ASSERT(!x.title.empty());
     RC_ASSERT(!x.action.empty());
     RC_ASSERT(!x.evidence.empty());
-    RC_ASSERT(x.section == "system" || x.section == "process");
+    RC_ASSERT(x.section == SectionName::kSystem || x.section == SectionName::kProcess);
     RC_ASSERT(x.job_scope == x.ranks.empty());
     RC_ASSERT(x.cost_share >= 0 && x.cost_share <= 1);
     RC_ASSERT(x.title.find('\n') == std::string::npos);

@@ -22,10 +22,10 @@ bool unshares(const WorkerGrowth& g, const HostThresholds& limits) {
 void copy_on_write(const RankProcess& r, const HostFacts& facts, std::vector<Finding>& out) {
   const WorkerGrowth& g = r.worker_growth;
   const double grown = g.uss_last_bytes - g.uss_first_bytes;
-  Finding f = begin("WORKER_MEMORY_GROWTH", "process", facts);
+  Finding f = begin(FindingKind::kWorkerMemoryGrowth, facts);
   f.ranks = {r.rank};
   f.phase = "input_wait";
-  f.cause = "copy_on_write";
+  f.cause = Cause::kCopyOnWrite;
   f.severity = Severity::kWarn;
   f.title = formatted("Loader workers of rank {} copied {} of their parent's memory in {}; {} more may follow", r.rank,
                       bytes_text(grown), duration_text(g.seconds), bytes_text(g.shared_anon_last_bytes));
@@ -47,10 +47,10 @@ void leak(const RankProcess& r, const HostFacts& facts, const HostThresholds& li
   w.begin_ns = std::max(w.begin_ns, r.workers_since_ns);
   const Verdict v = judge_series(r, r.worker_held_bytes, w, limits);
   if (v.shape != GrowthShape::kLinear) return;
-  Finding f = begin("WORKER_MEMORY_GROWTH", "process", facts);
+  Finding f = begin(FindingKind::kWorkerMemoryGrowth, facts);
   f.ranks = {r.rank};
   f.phase = "input_wait";
-  f.cause = "leak";
+  f.cause = Cause::kLeak;
   f.pattern = "drifting";
   f.severity = Severity::kWarn;
   f.first_step = v.first_step;

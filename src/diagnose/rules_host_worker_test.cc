@@ -30,7 +30,7 @@ TEST(WorkerMemoryGrowth, CopiedPagesOfTheParentAreNamed) {
   EXPECT_EQ(all[0].ranks, std::vector<int>{0});
   EXPECT_EQ(all[0].severity, Severity::kWarn);
   f.host.memory_available_bytes = flat(120, 0.5e9);  // less than what may still be copied
-  EXPECT_EQ(find(judge(f), "WORKER_MEMORY_GROWTH")->severity, Severity::kCrit);
+  EXPECT_EQ(find(judge(f), FindingKind::kWorkerMemoryGrowth)->severity, Severity::kCrit);
 }
 
 TEST(WorkerMemoryGrowth, LookAlikesStaySilent) {

@@ -114,12 +114,10 @@ void judge_imbalance(const Judged& j, std::vector<Finding>& out) {
   const double correlation = std::max(by_tokens, by_samples);
   if (correlation < j.limits->imbalance_min_correlation) return;
 
-  Finding f;
-  f.kind = "LOAD_IMBALANCE";
-  f.cause = "more_work";
+  Finding f = Finding::of(FindingKind::kLoadImbalance);
+  f.cause = Cause::kMoreWork;
   f.pattern = "rotating";
   f.job_scope = true;
-  f.section = "step_time";
   f.severity = j.severity(share);
   if (j.on_device()) f.clock = "gpu";
   f.cost_share = share;

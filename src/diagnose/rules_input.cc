@@ -35,18 +35,18 @@ double blocked_share(const Judged& j) {
 void tell_cause(const Judged& j, Finding& f) {
   f.action = "make batches arrive faster: more loader workers, cheaper transforms, faster storage";
   if (j.batches_ahead() == 0) {
-    f.cause = "in_process";
+    f.cause = Cause::kInProcess;
     f.action = "load in worker processes (num_workers of the DataLoader), so that loading overlaps with the step";
     return;
   }
   const double blocked = blocked_share(j);
   f.evidence.push_back({"batches_blocked_share", {}, blocked, {}, ""});
   if (blocked >= j.limits->input_head_of_line_share) {
-    f.cause = "head_of_line";
+    f.cause = Cause::kHeadOfLine;
     f.action = "single slow samples hold back batches that are finished: raise prefetch_factor, set in_order=False, or make "
                "those samples cheaper; more workers do not help";
   } else {
-    f.cause = "rate_deficit";
+    f.cause = Cause::kRateDeficit;
   }
 }
 
@@ -58,7 +58,7 @@ void judge_input(const Judged& j, std::vector<Finding>& out) {
   const auto handover_ms = [&](const Cell& cell) { return ahead(j, cell) ? input_ms(cell) : 0.0; };
   const double starved = j.share_of_job(starved_ms), handover = j.share_of_job(handover_ms);
   if (const Severity severity = j.share_severity(starved); severity != Severity::kInfo) {
-    Finding f = j.of_job("INPUT_BOUND", Category::kInputWait, starved, severity, starved_ms, j.steps_hidden_by_queue(starved));
+    Finding f = j.of_job(FindingKind::kInputBound, Category::kInputWait, starved, severity, starved_ms, j.steps_hidden_by_queue(starved));
     f.saves_share = saved_share(j.rows, [&](size_t i, int r) {
       LedgerMs cut{};
       cut[index(Category::kInputWait)] = static_cast<float>(starved_ms(j.rows.rows[i]->cells[r]));
@@ -69,8 +69,8 @@ void judge_input(const Judged& j, std::vector<Finding>& out) {
     tell_cause(j, f);
     out.push_back(std::move(f));
   } else if (j.share_severity(handover) != Severity::kInfo) {
-    Finding f = j.of_job("INPUT_BOUND", Category::kInputWait, handover, Severity::kInfo, handover_ms);
-    f.cause = "handover";
+    Finding f = j.of_job(FindingKind::kInputBound, Category::kInputWait, handover, Severity::kInfo, handover_ms);
+    f.cause = Cause::kHandover;
     f.title = formatted("The loader is ahead, but taking a batch over from its worker costs {} per step ({})",
                         text_ms(j.per_step_ms(handover_ms)), text_share(handover));
     f.action = "pin_memory=True takes batches over in another thread; fewer and larger tensors per batch cost less; cheap "

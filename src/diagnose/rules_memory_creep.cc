@@ -56,11 +56,11 @@ void tell_limit(Finding& f, const Judged& j, const std::vector<Grower>& growers)
   if (seconds > 1e9) return;
   f.evidence.push_back(fact("seconds_to_out_of_memory", seconds));
   f.title += formatted(" ({})", duration_text(seconds));
-  if (f.kind == "MEMORY_CREEP" && seconds <= j.limits->device_creep_eta_crit_s) f.severity = Severity::kCrit;
+  if (f.kind == FindingKind::kMemoryCreep && seconds <= j.limits->device_creep_eta_crit_s) f.severity = Severity::kCrit;
 }
 
 Finding report(const Judged& j, const std::vector<Grower>& growers, bool early) {
-  Finding f = begin(j, early ? "MEMORY_CREEP_EARLY" : "MEMORY_CREEP", early ? Severity::kInfo : Severity::kWarn);
+  Finding f = begin(j, early ? FindingKind::kMemoryCreepEarly : FindingKind::kMemoryCreep, early ? Severity::kInfo : Severity::kWarn);
   f.pattern = "drifting";
   f.confidence = early ? 0.6 : 0.95;
   f.first_step = std::numeric_limits<int64_t>::max();

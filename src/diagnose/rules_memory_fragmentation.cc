@@ -8,7 +8,7 @@
 namespace stepscope::memory {
 
 void judge_fragments(const Judged& j, const std::vector<RankMemory>& ranks, std::vector<Finding>& out) {
-  Finding f = begin(j, "MEMORY_FRAGMENTATION", Severity::kWarn);
+  Finding f = begin(j, FindingKind::kMemoryFragmentation, Severity::kWarn);
   const RankMemory* worst = nullptr;
   for (const RankMemory& m : ranks) {
     if (!m.split_bytes || *m.split_of_bytes <= 0 || *m.split_bytes < j.limits->fragment_min_share * *m.split_of_bytes) continue;

@@ -17,7 +17,7 @@ void judge_imbalance(const Judged& j, const std::vector<RankMemory>& ranks, std:
   if (usual <= 0 || worst->peak_bytes < (1 + j.limits->device_memory_uneven_share) * usual) return;
   if (worst->share(worst->peak_bytes) < j.limits->device_memory_uneven_min_share) return;
   const bool near = worst->demand_share() >= j.limits->device_memory_near_share;
-  Finding f = begin(j, "MEMORY_IMBALANCE", near ? Severity::kCrit : Severity::kWarn);
+  Finding f = begin(j, FindingKind::kMemoryImbalance, near ? Severity::kCrit : Severity::kWarn);
   f.ranks = {worst->rank};
   f.title = formatted("Rank {} needs {} of device memory, the others {}: it alone limits the batch size", worst->rank,
                       bytes_text(worst->peak_bytes), bytes_text(usual));

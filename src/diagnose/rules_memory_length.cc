@@ -10,7 +10,7 @@
 namespace stepscope::memory {
 
 void judge_lengths(const Judged& j, const std::vector<RankMemory>& ranks, std::vector<Finding>& out) {
-  Finding f = begin(j, "LENGTH_DRIVEN_PEAK", Severity::kInfo);
+  Finding f = begin(j, FindingKind::kLengthDrivenPeak, Severity::kInfo);
   const RankMemory* worst = nullptr;
   double correlation = 0, largest_size = 0;
   std::string unit;

@@ -27,9 +27,9 @@ const RankMemory* of_rank(const std::vector<RankMemory>& ranks, int rank) {
 
 Finding report(const Judged& j, int rank, const RankLife& life, const RankMemory* m) {
   const OutOfMemory& oom = life.out_of_memory.back();
-  Finding f = begin(j, "MEMORY_PRESSURE", Severity::kCrit);
+  Finding f = begin(j, FindingKind::kMemoryPressure, Severity::kCrit);
   f.ranks = {rank};
-  f.cause = "out_of_memory";
+  f.cause = Cause::kOutOfMemory;
   f.confidence = 0.99;
   f.first_step = life.out_of_memory.front().step;
   f.last_step = oom.step;

@@ -8,11 +8,11 @@
 namespace stepscope::memory {
 
 void judge_overhang(const Judged& j, const std::vector<RankMemory>& ranks, std::vector<Finding>& out) {
-  Finding f = begin(j, "RESERVED_OVERHANG", Severity::kInfo);
+  Finding f = begin(j, FindingKind::kReservedOverhang, Severity::kInfo);
   const RankMemory* worst = nullptr;
   for (const RankMemory& m : ranks) {
     const bool fragments = std::any_of(out.begin(), out.end(), [&](const Finding& o) {
-      return o.kind == "MEMORY_FRAGMENTATION" && std::find(o.ranks.begin(), o.ranks.end(), m.rank) != o.ranks.end();
+      return o.kind == FindingKind::kMemoryFragmentation && std::find(o.ranks.begin(), o.ranks.end(), m.rank) != o.ranks.end();
     });
     if (fragments || m.reserved_bytes < j.limits->overhang_factor * m.peak_bytes) continue;
     if (m.share(m.reserved_bytes) < j.limits->overhang_min_device_share) continue;

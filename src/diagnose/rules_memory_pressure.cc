@@ -21,8 +21,8 @@ std::string tenants_text(const std::vector<DeviceTenant>& others) {
 }  // namespace
 
 void judge_pressure(const Judged& j, const std::vector<RankMemory>& ranks, std::vector<Finding>& out) {
-  const bool failed = std::any_of(out.begin(), out.end(), [](const Finding& f) { return f.cause == "out_of_memory"; });
-  Finding f = begin(j, "MEMORY_PRESSURE", Severity::kWarn);
+  const bool failed = std::any_of(out.begin(), out.end(), [](const Finding& f) { return f.cause == Cause::kOutOfMemory; });
+  Finding f = begin(j, FindingKind::kMemoryPressure, Severity::kWarn);
   const RankMemory* worst = nullptr;
   for (const RankMemory& m : ranks) {
     if (m.demand_share() < j.limits->device_memory_near_share) continue;
@@ -32,7 +32,7 @@ void judge_pressure(const Judged& j, const std::vector<RankMemory>& ranks, std::
   if (!worst || failed) return;
   const double others = worst->others_bytes + worst->other_ranks_bytes;
   const bool guests = worst->demand_share() - worst->share(others) < j.limits->device_memory_near_share;
-  f.cause = guests ? "other_processes" : "near_limit";
+  f.cause = guests ? Cause::kOtherProcesses : Cause::kNearLimit;
   if (worst->demand_share() >= j.limits->device_memory_at_share) f.severity = Severity::kCrit;
   f.title = formatted("{}: {} of the device's {} are needed at the peak", who(f.ranks), text_share(worst->demand_share()),
                       bytes_text(worst->capacity_bytes));

@@ -69,12 +69,10 @@ Cost cost_of(const Judged& j, const Events& events) {
   return cost;
 }
 
-Finding report(const Judged& j, const char* kind, const Events& events, const Cost& cost) {
-  Finding f;
-  f.kind = kind;
-  f.section = "step_memory";
+Finding report(const Judged& j, FindingKind kind, const Events& events, const Cost& cost) {
+  Finding f = Finding::of(kind);
   f.phase = std::string(name(Category::kHostPause));
-  f.cause = "allocator";
+  f.cause = Cause::kAllocator;
   f.ranks.assign(events.ranks.begin(), events.ranks.end());
   f.cost_share = cost.share;
   f.cost_seconds = j.seconds(cost.share);
@@ -97,7 +95,7 @@ void judge_allocator(const Judged& j, std::vector<Finding>& out) {
   collect(j, retries, flushes);
   if (static_cast<double>(retries.rows.size()) >= j.limits->thrash_min_steps) {
     const Cost cost = cost_of(j, retries);
-    Finding f = report(j, "ALLOCATOR_THRASH", retries, cost);
+    Finding f = report(j, FindingKind::kAllocatorThrash, retries, cost);
     // Without a step to compare with nobody knows the price, but there is one in every step.
     if (!cost.known) f.severity = Severity::kWarn;
     f.evidence.push_back({"allocation_retries", {}, retries.count, {}, ""});
@@ -110,7 +108,7 @@ void judge_allocator(const Judged& j, std::vector<Finding>& out) {
   if (flushes.readings > 0 && static_cast<double>(flushes.rows.size()) >= j.limits->flush_steps_share * static_cast<double>(flushes.readings) &&
       static_cast<double>(flushes.rows.size()) >= j.limits->thrash_min_steps) {
     const Cost cost = cost_of(j, flushes);
-    Finding f = report(j, "CACHE_FLUSH", flushes, cost);
+    Finding f = report(j, FindingKind::kCacheFlush, flushes, cost);
     f.evidence.push_back({"blocks_given_back", {}, flushes.count, {}, ""});
     f.title = formatted("Cached memory goes back to the device in {} of {} steps and is allocated anew", flushes.rows.size(), flushes.readings);
     f.action = "remove torch.cuda.empty_cache() from the loop; it synchronises, and the memory is needed again in the next step";

@@ -9,9 +9,7 @@ void judge_observer(const Judged& j, std::vector<Finding>& out) {
   const double all = static_cast<double>(j.records + j.lost);
   const double share = all > 0 ? static_cast<double>(j.lost + j.torn) / all : 0;
   if (share < j.limits->lossy_share) return;
-  Finding f;
-  f.kind = "OBSERVER_DEGRADED";
-  f.section = "process";
+  Finding f = Finding::of(FindingKind::kObserverDegraded);
   f.job_scope = true;
   f.confidence = 1;
   f.coverage = j.coverage;

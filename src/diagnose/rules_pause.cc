@@ -139,12 +139,10 @@ void judge_gc(const Judged& j, std::vector<Finding>& out) {
   const double wall = j.rows.wall_ms();
   const double share = wall > 0 ? cost_ms / wall : 0;
   if (j.severity(share) == Severity::kInfo || steps < static_cast<size_t>(j.limits->pause_min_repeats)) return;
-  Finding f;
-  f.kind = "GC_PAUSE";
-  f.section = "step_time";
+  Finding f = Finding::of(FindingKind::kGcPause);
   f.severity = j.severity(share);
   f.phase = "host_pause";
-  f.cause = "gc";
+  f.cause = Cause::kGc;
   f.cost_share = share;
   f.cost_seconds = j.seconds(share);
   f.saves_share = saved_share(j.rows, [&](size_t i, int r) {
@@ -197,17 +195,15 @@ void judge_pauses(const Judged& j, std::vector<Finding>& out) {
     // These have rules of their own that see all ranks.
     if (phase == Category::kCheckpoint || phase == Category::kValidation || phase == Category::kEpochStart || phase == Category::kCompile) continue;
     if (phase == Category::kHostPause && o.gc_ms > 0.5 * o.by_category[top]) continue;
-    Finding f;
-    f.kind = phase == Category::kInputWait ? "INPUT_STRAGGLER" : phase == Category::kLogging ? "LOGGING_STALL" : "PAUSE_STRAGGLER";
-    f.section = "step_time";
+    Finding f = Finding::of(phase == Category::kInputWait ? FindingKind::kInputStraggler : phase == Category::kLogging ? FindingKind::kLoggingStall : FindingKind::kPauseStraggler);
     f.severity = j.severity(share);
     f.ranks = {o.rank};
     for (int r = 0; r < j.ranks; ++r)
       if (r != o.rank) f.victims.push_back(r);
     f.phase = std::string(name(phase));
     f.pattern = "transient";
-    if (phase == Category::kUnattributed || phase == Category::kUserCode) f.cause = "user_code";
-    else if (o.usage && o.involuntary > 2 * static_cast<double>(o.rows.size()) && o.cpu_ms < 0.7 * o.wall_ms) f.cause = "descheduled";
+    if (phase == Category::kUnattributed || phase == Category::kUserCode) f.cause = Cause::kUserCode;
+    else if (o.usage && o.involuntary > 2 * static_cast<double>(o.rows.size()) && o.cpu_ms < 0.7 * o.wall_ms) f.cause = Cause::kDescheduled;
     f.cost_share = share;
     f.cost_seconds = j.seconds(share);
     f.saves_share = saved_share(j.rows, [&](size_t i, int r) {
@@ -224,7 +220,7 @@ void judge_pauses(const Judged& j, std::vector<Finding>& out) {
     f.last_step = j.rows.rows[o.rows.back()]->step;
     f.title = formatted("Rank {} stops for {} {} and all others wait", o.rank, text_ms(o.median_ms),
                         rhythm.period_s > 0 ? rhythm.words() : formatted("in {} steps", o.rows.size()));
-    f.action = f.cause == "descheduled" ? "something takes this rank's core: bind ranks to cores, look for other processes"
+    f.action = f.cause == Cause::kDescheduled ? "something takes this rank's core: bind ranks to cores, look for other processes"
                                         : "look for blocking work on this rank only: logging, uploads, file writes, prints";
     f.evidence.push_back({"pause_ms", o.rank, o.median_ms, {}, ""});
     f.evidence.push_back({"pauses", o.rank, static_cast<double>(o.rows.size()), {}, rhythm.words()});

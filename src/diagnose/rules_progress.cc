@@ -39,17 +39,15 @@ void rank_lost(const Judged& j, std::vector<Finding>& out) {
   });
   const auto& [rank, life] = dead.front();
   const bool teardown = life->teardown_begun && life->exception.empty();
-  Finding f;
-  f.kind = "RANK_LOST";
-  f.section = "process";
+  Finding f = Finding::of(FindingKind::kRankLost);
   f.severity = teardown ? Severity::kInfo : Severity::kCrit;
   f.ranks = {rank};
   for (const auto& [other, l] : *j.lives)
     if (other != rank) f.victims.push_back(other);
   f.phase = teardown ? std::string(name(Category::kTeardown)) : std::string(name(life->open_phase));
-  f.cause = !life->exception.empty() ? "exception" : life->exit_signal ? formatted("signal_{}", life->exit_signal) : "killed";
+  f.cause = !life->exception.empty() ? Cause::kException : life->exit_signal ? numbered(Cause::kSignal, life->exit_signal) : Cause::kKilled;
   // Its last word says so; a failure that the program survived long ago is no cause.
-  if (!life->out_of_memory.empty() && life->exception.find("OutOfMemory") != std::string::npos) f.cause = "out_of_memory";
+  if (!life->out_of_memory.empty() && life->exception.find("OutOfMemory") != std::string::npos) f.cause = Cause::kOutOfMemory;
   f.first_step = f.last_step = f.detected_step = life->steps;
   f.coverage = j.coverage;
   f.confidence = life->exit_signal || !life->exception.empty() ? 0.99 : 0.9;
@@ -80,7 +78,7 @@ void late_start(const Judged& j, std::vector<Finding>& out) {
   }
   if (begins.size() < 2) return;
   const double usual = lower_median(begins);
-  Finding f;
+  Finding f = Finding::of(FindingKind::kLateStart);
   double latest = 0;
   for (const auto& [rank, life] : *j.lives) {
     const double late = static_cast<double>(life.init_begin_ns) * 1e-9 - usual;
@@ -89,8 +87,6 @@ void late_start(const Judged& j, std::vector<Finding>& out) {
     latest = std::max(latest, late);
   }
   if (f.ranks.empty()) return;
-  f.kind = "LATE_START";
-  f.section = "process";
   f.phase = std::string(name(Category::kStartup));
   const double run_s = static_cast<double>(run_end - run_begin) * 1e-9;
   f.cost_seconds = latest;

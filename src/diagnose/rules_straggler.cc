@@ -88,7 +88,8 @@ RankExcess overall(const std::vector<LateBlock>& blocks) {
 bool is_compute(Category c) { return c == Category::kForward || c == Category::kBackward || c == Category::kOptimizer; }
 
 struct Naming {
-  std::string kind, cause;
+  FindingKind kind = FindingKind::kStraggler;
+  Cause cause = Cause::kNone;
   Category phase = Category::kUnattributed;
   bool named = false;
 };
@@ -109,11 +110,11 @@ Naming name_of(const RankExcess& e, const Thresholds& t) {
   const bool all_compute = compute >= 0.8 * positive;
   n.named = one_phase || all_compute;
   if (!n.named) {
-    n.kind = "STRAGGLER";
+    n.kind = FindingKind::kStraggler;
     return n;
   }
   if (is_compute(n.phase)) {
-    n.kind = "COMPUTE_STRAGGLER";
+    n.kind = FindingKind::kComputeStraggler;
     double low = 1e9, high = 0;
     for (Category c : {Category::kForward, Category::kBackward}) {
       if (e.others_ms[index(c)] <= 0) continue;
@@ -121,15 +122,15 @@ Naming name_of(const RankExcess& e, const Thresholds& t) {
       low = std::min(low, factor);
       high = std::max(high, factor);
     }
-    if (low > 1.15 && high < 1.6 * low) n.cause = "same_work_slower";
+    if (low > 1.15 && high < 1.6 * low) n.cause = Cause::kSameWorkSlower;
   } else if (n.phase == Category::kInputWait) {
-    n.kind = "INPUT_STRAGGLER";
+    n.kind = FindingKind::kInputStraggler;
   } else if (n.phase == Category::kH2d) {
-    n.kind = "H2D_STRAGGLER";
+    n.kind = FindingKind::kH2dStraggler;
   } else if (n.phase == Category::kHostPause) {
-    n.kind = "PAUSE_STRAGGLER";
+    n.kind = FindingKind::kPauseStraggler;
   } else {
-    n.kind = "STRAGGLER";
+    n.kind = FindingKind::kStraggler;
   }
   return n;
 }
@@ -169,11 +170,11 @@ std::string phase_words(Category phase) {
 }
 
 std::string action_of(const Naming& n) {
-  if (n.kind == "INPUT_STRAGGLER") return "look at this rank's loader: its storage, its share of the data, its worker count and CPU binding";
-  if (n.kind == "H2D_STRAGGLER") return "check this rank's pinned memory and PCIe link";
-  if (n.kind == "PAUSE_STRAGGLER") return "find what pauses this rank: garbage collection, logging, a blocking call";
-  if (n.cause == "launch_bound") return "this rank's GPU waits for its host: look at its CPU (other processes, NUMA, Python work, many small kernels)";
-  if (n.cause == "same_work_slower") return "same work, slower in every phase: check what else runs on this rank's cores, its clocks and its node";
+  if (n.kind == FindingKind::kInputStraggler) return "look at this rank's loader: its storage, its share of the data, its worker count and CPU binding";
+  if (n.kind == FindingKind::kH2dStraggler) return "check this rank's pinned memory and PCIe link";
+  if (n.kind == FindingKind::kPauseStraggler) return "find what pauses this rank: garbage collection, logging, a blocking call";
+  if (n.cause == Cause::kLaunchBound) return "this rank's GPU waits for its host: look at its CPU (other processes, NUMA, Python work, many small kernels)";
+  if (n.cause == Cause::kSameWorkSlower) return "same work, slower in every phase: check what else runs on this rank's cores, its clocks and its node";
   switch (n.phase) {
     case Category::kForward: return "compare this rank's batch shapes and forward code with the others'";
     case Category::kBackward: return "compare this rank's backward: custom autograd functions, hooks, shapes; the first late bucket names the layers";
@@ -203,7 +204,7 @@ Reduction reduction_of(const Rows& rows, const std::vector<LateBlock>& blocks, i
 // The machine's own unevenness: the same work was a little slower for some seconds in the middle of a run. A neighbour on
 // the core does that; a fault of the rank stays, or weighs more.
 bool passing(const Judged& j, const std::vector<LateBlock>& blocks, const Finding& f) {
-  if (!j.over || f.cause != "same_work_slower" || f.severity != Severity::kWarn || j.on_device()) return false;
+  if (!j.over || f.cause != Cause::kSameWorkSlower || f.severity != Severity::kWarn || j.on_device()) return false;
   double late_ms = 0;
   for (const LateBlock& b : blocks) late_ms += b.rows.wall_ms();
   return late_ms < 1e3 * j.limits->straggler_passing_s && blocks.front().rows.rows.front() != j.baseline.rows.front();
@@ -234,14 +235,12 @@ Finding finding_of(const Judged& j, int rank, const std::vector<LateBlock>& bloc
   const Thresholds& t = *j.limits;
   const RankExcess e = overall(blocks);
   Naming n = name_of(e, t);
-  if (n.named && is_compute(n.phase) && launch_bound(blocks, rank, n.phase, t.launch_bound_share)) n.cause = "launch_bound";
-  Finding f;
-  f.kind = n.kind;
+  if (n.named && is_compute(n.phase) && launch_bound(blocks, rank, n.phase, t.launch_bound_share)) n.cause = Cause::kLaunchBound;
+  Finding f = Finding::of(n.kind);
   f.cause = n.cause;
   f.phase = n.named ? std::string(name(n.phase)) : "";
   f.pattern = "chronic";
   f.ranks = {rank};
-  f.section = "step_time";
   if (j.on_device()) f.clock = "gpu";
   for (int r = 0; r < j.ranks; ++r)
     if (r != rank) f.victims.push_back(r);

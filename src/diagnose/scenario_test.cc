@@ -25,11 +25,11 @@ std::string show(const Finding& f) {
 
 bool matches(const Finding& f, const Words& w) {
   for (const auto& [key, value] : w) {
-    if (key.empty() && f.kind != value) return false;
+    if (key.empty() && f.kind.text() != value) return false;
     if (key == "rank" && f.ranks != std::vector<int>{std::stoi(value)}) return false;
     if (key == "scope" && f.job_scope != (value == "job")) return false;
     if (key == "phase" && f.phase != value) return false;
-    if (key == "cause" && f.cause != value) return false;
+    if (key == "cause" && f.cause.text() != value) return false;
     if (key == "pattern" && f.pattern != value) return false;
     if (key == "severity" && name(f.severity) != value) return false;
     if (key == "first" && !in_range(value, static_cast<double>(f.first_step))) return false;
@@ -47,6 +47,11 @@ TEST_P(ScenarioTest, FindsWhatItShould) {
   const Snapshot snapshot = Play(s).run();
   std::string all;
   for (const Finding& f : snapshot.findings) all += "  " + show(f) + "\n";
+  for (const Finding& f : snapshot.findings) {
+    EXPECT_TRUE(allows(f.kind.id(), f.cause.id())) << "diagnose/kinds.def: the kind has no such cause: " << show(f);
+    EXPECT_EQ(f.section, section_of(f.kind.id())) << show(f);
+    EXPECT_TRUE(scope_of(f.kind.id()) == KindScope::kEither || f.job_scope == (scope_of(f.kind.id()) == KindScope::kJob)) << show(f);
+  }
   ASSERT_FALSE(s.expects.empty()) << "a scenario without expectation checks nothing";
   for (const auto& [command, w] : s.expects) {
     const auto has = [&](auto test) { return std::any_of(snapshot.findings.begin(), snapshot.findings.end(), test); };

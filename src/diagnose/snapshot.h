@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "align/category.h"
+#include "align/rank_state.h"
 #include "diagnose/finding.h"
 
 namespace stepscope {
@@ -35,7 +36,8 @@ struct PhaseStat {
 
 struct RankStat {
   int rank = 0, local_rank = 0, node = 0, pid = 0;
-  std::string hostname, state;           // running, finished, lost, exception, hung
+  std::string hostname;
+  Word<RankState> state;
   uint32_t steps = 0;
   std::optional<double> step_ms, own_ms, stall_ms, caused_wait_ms;  // medians per step; caused: mean per step
   std::map<std::string, std::optional<double>> phase_ms;            // medians of own time
@@ -65,7 +67,7 @@ struct CollectiveStat {
 
 struct Section {
   std::string name;                      // system, process, step_time, step_memory
-  std::string diagnosis;                 // kind of its leading finding, BALANCED or NO_DATA included
+  KindWord diagnosis;                    // of its leading finding, BALANCED or NO_DATA included
   Severity severity = Severity::kInfo;
   std::string text;                      // one line
   std::map<std::string, std::optional<double>> values;  // units last in names

@@ -63,12 +63,6 @@ void fill_phases(Snapshot& s, const Judged& j, const RunSums& sums) {
   }
 }
 
-std::string state_of(const RankLife& life) {
-  if (!life.ended) return "running";
-  if (!life.exception.empty()) return "exception";
-  return life.clean_exit ? "finished" : "lost";
-}
-
 // What the rank computed, as the program logged it or as the user told for every step.
 double flops_of(const RankSums& sum, const FlopsGiven& given) { return sum.flops > 0 ? sum.flops : given.per_step * sum.steps; }
 
@@ -129,7 +123,7 @@ void fill_ranks(Snapshot& s, const Judged& j, const RunSums& sums, const FlopsGi
         if (std::find(s.observer.unavailable.begin(), s.observer.unavailable.end(), u) == s.observer.unavailable.end())
           s.observer.unavailable.push_back(u);
     } else {
-      out.state = "not seen";
+      out.state = RankState::kNotSeen;
     }
     int64_t sum_ns = 0;
     for (int64_t ns : out.ledger) sum_ns += ns;
@@ -229,7 +223,7 @@ void fill_memory_section(Section& section, const Snapshot& s) {
                     {"capacity_bytes", worst->capacity_bytes}, {"peak_share", std::nullopt}};
   if (worst->capacity_bytes) section.values["peak_share"] = share(*worst);
   if (!section.diagnosis.empty()) return;
-  section.diagnosis = "BALANCED";
+  section.diagnosis = FindingKind::kBalanced;
   section.text = worst->capacity_bytes ? "At most " + text_share(share(*worst)) + " of a device in use, and no growth" : "No growth";
 }
 
@@ -241,7 +235,7 @@ void fill_sections(Snapshot& s, const Judged& j, const std::vector<Section>& ext
       if (e.name == section) out = e;
     const Finding* worst = nullptr;
     for (const Finding& f : s.findings)
-      if (f.section == section && (!worst || f.severity > worst->severity)) worst = &f;
+      if (f.section.text() == section && (!worst || f.severity > worst->severity)) worst = &f;
     if (worst && (out.diagnosis.empty() || worst->severity > out.severity)) {
       out.diagnosis = worst->kind;
       out.severity = worst->severity;
@@ -250,7 +244,7 @@ void fill_sections(Snapshot& s, const Judged& j, const std::vector<Section>& ext
     if (out.name == "step_memory") fill_memory_section(out, s);
     if (out.diagnosis.empty()) {
       const bool measured = std::string_view(section) == "process" && !j.lives->empty();
-      out.diagnosis = measured ? "BALANCED" : "NO_DATA";
+      out.diagnosis = measured ? FindingKind::kBalanced : FindingKind::kNoData;
       out.text = measured ? "All ranks were seen" : "Not measured";
     }
     s.sections.push_back(std::move(out));

@@ -99,11 +99,11 @@ void add_throughput(const Snapshot& a, const Snapshot& b, Maybe noise, double le
 std::vector<std::string> titles_only_in(const Snapshot& here, const Snapshot& other) {
   std::set<std::tuple<std::string, std::vector<int>, std::string>> known;
   for (const Finding& f : other.findings) {
-    if (f.severity != Severity::kInfo) known.insert({f.kind, f.ranks, f.phase});
+    if (f.severity != Severity::kInfo) known.insert({f.kind.str(), f.ranks, f.phase});
   }
   std::vector<std::string> titles;
   for (const Finding& f : here.findings) {
-    if (f.severity == Severity::kInfo || known.contains({f.kind, f.ranks, f.phase})) continue;
+    if (f.severity == Severity::kInfo || known.contains({f.kind.str(), f.ranks, f.phase})) continue;
     titles.push_back(display_name(f.kind) + ": " + f.title);
   }
   return titles;
@@ -112,7 +112,7 @@ std::vector<std::string> titles_only_in(const Snapshot& here, const Snapshot& ot
 // "" when the run ended well, else what happened to it.
 std::string mishap(const Snapshot& s) {
   for (const Finding& f : s.findings) {
-    if (f.severity == Severity::kCrit && (f.kind == "HANG" || f.kind == "RANK_LOST")) return display_name(f.kind);
+    if (f.severity == Severity::kCrit && urgency_of(f.kind.id()) == Urgency::kProgress) return display_name(f.kind);
   }
   return s.run.status == "crashed" || s.run.status == "hung" ? s.run.status : "";
 }
@@ -154,8 +154,8 @@ void decide(const Snapshot& a, const Snapshot& b, Comparison& out) {
   }
 }
 
-std::string primary_kind(const Snapshot& s) {
-  return s.primary >= 0 && static_cast<size_t>(s.primary) < s.findings.size() ? s.findings[static_cast<size_t>(s.primary)].kind : "";
+KindWord primary_kind(const Snapshot& s) {
+  return s.primary >= 0 && static_cast<size_t>(s.primary) < s.findings.size() ? s.findings[static_cast<size_t>(s.primary)].kind : KindWord();
 }
 
 }  // namespace

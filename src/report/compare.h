@@ -42,7 +42,8 @@ struct ComparedFigure {
 struct Comparison {
   Outcome outcome = Outcome::kInconclusive;
   std::string reason;                       // one sentence
-  std::string name_a, name_b, primary_a, primary_b;  // run names; kinds, "" = none
+  std::string name_a, name_b;     // of the runs
+  KindWord primary_a, primary_b;  // none where a run has no primary finding
   std::vector<ComparedFigure> figures;      // the median step first, then phases, tail, throughput, memory
   std::vector<std::string> opened, closed;  // titles of warn and crit findings only in B, only in A
   std::vector<std::string> warnings;        // why the runs may not be alike

@@ -74,8 +74,8 @@ std::string compare_json(const Comparison& c) {
   out["outcome"] = std::string(name(c.outcome));
   out["exit_code"] = exit_code(c.outcome);
   out["reason"] = c.reason;
-  out["a"] = OrderedJson{{"name", c.name_a}, {"primary", json_text_or_null(c.primary_a)}};
-  out["b"] = OrderedJson{{"name", c.name_b}, {"primary", json_text_or_null(c.primary_b)}};
+  out["a"] = OrderedJson{{"name", c.name_a}, {"primary", json_text_or_null(c.primary_a.str())}};
+  out["b"] = OrderedJson{{"name", c.name_b}, {"primary", json_text_or_null(c.primary_b.str())}};
   out["figures"] = std::move(figures);
   out["opened"] = c.opened;
   out["closed"] = c.closed;

@@ -93,7 +93,7 @@ std::vector<Section> ordered_sections(const Snapshot& s) {
     if (found != s.sections.end()) {
       sections.push_back(*found);
     } else {
-      sections.push_back({.name = std::string(name), .diagnosis = "NO_DATA", .text = "not measured"});
+      sections.push_back({.name = std::string(name), .diagnosis = FindingKind::kNoData, .text = "not measured"});
     }
   }
   std::vector<Section> others;

@@ -56,13 +56,13 @@ TEST(EvidenceTable, MemoryOnlyWhereMeasured) {
 
 TEST(RankRows, InfoFindingsNameNoCulprit) {
   Snapshot s = examples::straggler(4);
-  s.findings.push_back({.kind = "RANK_LOST", .severity = Severity::kInfo, .ranks = {3}});
+  s.findings.push_back({.kind = FindingKind::kRankLost, .severity = Severity::kInfo, .ranks = {3}});
   EXPECT_EQ(culprit_ranks(s), (std::set<int>{1}));
 }
 
 TEST(RankRows, StateNamesThePhaseOnlyWhenItMatters) {
-  EXPECT_EQ(rank_state_text({.state = "finished", .last_phase = "forward"}), "finished");
-  EXPECT_EQ(rank_state_text({.state = "hung", .last_phase = "input_wait"}), "hung in input wait");
+  EXPECT_EQ(rank_state_text({.state = RankState::kFinished, .last_phase = "forward"}), "finished");
+  EXPECT_EQ(rank_state_text({.state = RankState::kHung, .last_phase = "input_wait"}), "hung in input wait");
 }
 
 }  // namespace

@@ -73,13 +73,13 @@ OrderedJson json_finding(const Finding& f) {
   }
   OrderedJson out;
   out["id"] = f.id;
-  out["kind"] = f.kind;
+  out["kind"] = f.kind.text();
   out["severity"] = std::string(name(f.severity));
   out["scope"] = f.job_scope ? "job" : "ranks";
   out["ranks"] = f.ranks;
   out["victims"] = f.victims;
   out["phase"] = json_text_or_null(f.phase);
-  out["cause"] = json_text_or_null(f.cause);
+  out["cause"] = json_text_or_null(f.cause.str());
   out["pattern"] = json_text_or_null(f.pattern);
   out["steps"] = {{"first", step(f.first_step)}, {"last", step(f.last_step)}, {"detected", step(f.detected_step)}};
   out["cost"] = {{"share", json_number(f.cost_share)}, {"seconds", json_number(f.cost_seconds)}};
@@ -87,7 +87,7 @@ OrderedJson json_finding(const Finding& f) {
   out["confidence"] = json_number(f.confidence);
   out["coverage"] = json_number(f.coverage);
   out["clock"] = f.clock;
-  out["section"] = json_text_or_null(f.section);
+  out["section"] = json_text_or_null(f.section.str());
   out["title"] = f.title;
   out["evidence"] = std::move(evidence);
   out["action"] = f.action;

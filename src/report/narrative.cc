@@ -12,28 +12,6 @@ namespace {
 
 using Pair = std::pair<std::string_view, std::string_view>;
 
-constexpr Pair kCauses[] = {
-    {"more_work", "it has more work than the others"},
-    {"same_work_slower", "slower at the same work"},
-    {"launch_bound", "its host launches work late"},
-    {"paused", "it is paused"},
-    {"input", "its input is late"},
-    {"rate_deficit", "the loader delivers more slowly than the step consumes"},
-    {"head_of_line", "one slow sample blocks batches that are ready behind it"},
-    {"cold_cache", "storage is cold: the first reading is slow"},
-    {"cpu_starved", "the loader's workers get too little CPU"},
-    {"epoch_start", "workers start anew at each epoch"},
-    {"in_process", "the loader runs inside the training process (num_workers=0)"},
-    {"cpu_contention", "other work takes its CPU"},
-    {"batchnorm", "BatchNorm under DDP"},
-    {"last_batch", "a smaller last batch"},
-    {"num_workers", "the loader runs inside the training process (num_workers=0)"},
-    {"pin_memory", "memory of batches is not pinned"},
-    {"set_epoch", "set_epoch is not called"},
-    {"cpu_offload", "parameters are offloaded to the host"},
-    {"threads", "more threads than cores"},
-};
-
 constexpr Pair kPatterns[] = {
     {"chronic", "in nearly every step"},
     {"rotating", "moves from rank to rank"},
@@ -65,7 +43,7 @@ std::vector<std::string> context_of(const Finding& f) {
   };
   add(f.pattern.empty() ? "" : looked_up(kPatterns, f.pattern));
   add(steps_phrase(f));
-  add(f.cause.empty() ? "" : "cause: " + cause_text(f.cause));
+  add(f.cause.empty() ? "" : "cause: " + sentence_of(f.cause));
   if (f.confidence > 0) add("confidence " + format_percent(f.confidence));
   if (f.coverage > 0) add("coverage " + format_percent(f.coverage));
   if (f.clock == "gpu") add("GPU clock");
@@ -206,7 +184,5 @@ std::string section_title(std::string_view name) {
   }
   return out;
 }
-
-std::string cause_text(std::string_view cause) { return looked_up(kCauses, cause); }
 
 }  // namespace stepscope

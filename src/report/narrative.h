@@ -50,7 +50,4 @@ std::vector<std::string> value_phrases(const std::map<std::string, std::optional
 // "Step Time" for "step_time".
 std::string section_title(std::string_view name);
 
-// "slower at the same work" for "same_work_slower".
-std::string cause_text(std::string_view cause);
-
 }  // namespace stepscope

@@ -9,7 +9,7 @@
 namespace stepscope {
 namespace {
 
-bool in_bad_state(const RankStat& r) { return r.state == "lost" || r.state == "exception" || r.state == "hung"; }
+bool in_bad_state(const RankStat& r) { return ended_badly(r.state.id()); }
 
 // NaN has no place in an order.
 double comparable(std::optional<double> value) { return value && std::isfinite(*value) ? *value : 0; }
@@ -40,8 +40,9 @@ std::vector<const RankStat*> ranks_to_show(const Snapshot& s, size_t limit) {
 }
 
 std::string rank_state_text(const RankStat& r) {
-  if (!in_bad_state(r) || r.last_phase.empty()) return r.state;
-  return r.state + " in " + category_label(r.last_phase);
+  std::string state = category_label(r.state.text());
+  if (!in_bad_state(r) || r.last_phase.empty()) return state;
+  return state + " in " + category_label(r.last_phase);
 }
 
 }  // namespace stepscope

@@ -215,7 +215,7 @@ std::string other_findings_html(const Snapshot& s) {
 std::string sections_html(const Snapshot& s) {
   std::string out = "<div class=\"sections\">";
   for (const Section& section : ordered_sections(s)) {
-    const bool unknown = section.diagnosis == "NO_DATA";
+    const bool unknown = section.diagnosis == FindingKind::kNoData;
     out += formatted("<section class=\"card {}\"><h3>{}</h3><div class=\"badge\">{}</div><p>{}</p>", unknown ? "none" : name(section.severity), esc(section_title(section.name)),
                      esc(display_name(section.diagnosis)), esc(section.text));
     std::string values;

@@ -35,7 +35,7 @@ OrderedJson run_json(const RunInfo& run) {
 OrderedJson sections_json(const Snapshot& s) {
   OrderedJson out = OrderedJson::object();
   for (const Section& section : ordered_sections(s)) {
-    out[section.name] = {{"diagnosis", section.diagnosis},
+    out[section.name] = {{"diagnosis", section.diagnosis.text()},
                          {"severity", std::string(name(section.severity))},
                          {"text", section.text},
                          {"values", named_values(section.values)}};
@@ -125,7 +125,7 @@ OrderedJson per_rank_json(const Snapshot& s) {
                    {"node", r.node},
                    {"pid", r.pid},
                    {"hostname", r.hostname},
-                   {"state", r.state},
+                   {"state", r.state.text()},
                    {"steps", r.steps},
                    {"step_ms", json_number(r.step_ms)},
                    {"own_ms", json_number(r.own_ms)},

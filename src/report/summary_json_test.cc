@@ -121,7 +121,7 @@ TEST(SummaryJson, DumpsExamplesForTheSchemaTest) {
   std::vector<std::pair<std::string, Snapshot>> snapshots = {
       {"straggler", examples::straggler()}, {"balanced", examples::balanced()}, {"rank_lost", examples::rank_lost()},
       {"gpu_job", examples::gpu_job()},     {"empty", examples::empty()}};
-  for (uint64_t seed = 0; seed < 30; ++seed) snapshots.emplace_back("random_" + std::to_string(seed), examples::RandomSnapshot(seed).make());
+  for (uint64_t seed = 0; seed < 30; ++seed) snapshots.emplace_back("random_" + std::to_string(seed), examples::RandomSnapshot(seed, examples::RandomSnapshot::Words::kKnown).make());
   for (const auto& [name, snapshot] : snapshots) {
     std::ofstream(std::filesystem::path(folder) / (name + ".summary.json")) << summary_json(snapshot);
   }

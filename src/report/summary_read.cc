@@ -56,13 +56,13 @@ RunInfo read_run(const JsonFields& f) {
 Finding read_finding(const JsonFields& f) {
   Finding out;
   out.id = f.text("id");
-  out.kind = f.text("kind");
+  out.kind = KindWord::parsed(f.text("kind"));
   out.severity = severity_from(f.text("severity"));
   out.job_scope = f.text("scope") == "job";
   out.ranks = f.ints("ranks");
   out.victims = f.ints("victims");
   out.phase = f.text("phase");
-  out.cause = f.text("cause");
+  out.cause = CauseWord::parsed(f.text("cause"));
   out.pattern = f.text("pattern");
   const JsonFields steps = f.child("steps");
   constexpr int64_t kMaxStep = int64_t{1} << 53;
@@ -75,7 +75,7 @@ Finding read_finding(const JsonFields& f) {
   out.confidence = f.number_or_zero("confidence");
   out.coverage = f.number_or_zero("coverage");
   out.clock = f.text("clock");
-  out.section = f.text("section");
+  out.section = SectionWord::parsed(f.text("section"));
   out.title = f.text("title");
   out.action = f.text("action");
   for (const JsonFields& e : f.children("evidence")) {
@@ -111,7 +111,7 @@ RankStat read_rank(const JsonFields& f) {
   r.node = f.int_or("node", 0);
   r.pid = f.int_or("pid", 0);
   r.hostname = f.text("hostname");
-  r.state = f.text("state");
+  r.state = Word<RankState>::parsed(f.text("state"));
   r.steps = f.count32("steps");
   r.step_ms = f.number("step_ms");
   r.own_ms = f.number("own_ms");
@@ -141,7 +141,7 @@ void read_steps(const JsonFields& f, Snapshot& s) {
 
 void read_tables(const JsonFields& root, Snapshot& s) {
   for (const auto& [name, f] : root.children_by_name("sections")) {
-    s.sections.push_back({name, f.text("diagnosis"), severity_from(f.text("severity")), f.text("text"), f.number_map("values")});
+    s.sections.push_back({name, KindWord::parsed(f.text("diagnosis")), severity_from(f.text("severity")), f.text("text"), f.number_map("values")});
   }
   s.sections = ordered_sections(s);
   for (const auto& [phase, f] : root.children_by_name("phases")) {

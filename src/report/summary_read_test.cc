@@ -54,7 +54,7 @@ TEST(SummaryRead, APrimaryThatIsNotInTheListIsKept) {
   const Result<Snapshot> read = read_summary(R"({"schema_version":"1.0","run":{},"primary":{"id":"f9","kind":"HANG","severity":"crit"},"findings":[]})");
   ASSERT_TRUE(read);
   ASSERT_EQ(read->primary, 0);
-  EXPECT_EQ(read->findings[0].kind, "HANG");
+  EXPECT_EQ(read->findings[0].kind, FindingKind::kHang);
 }
 
 // Whatever happens to a file on its way, reading ends with a value or with one line.
@@ -68,6 +68,19 @@ RC_GTEST_PROP(SummaryRead, DamagedFilesNeverCrash, (uint32_t position, uint8_t b
   } else {
     RC_ASSERT(!read.error().message.empty());
     RC_ASSERT(read.error().message.find('\n') == std::string::npos);
+  }
+}
+
+TEST(SummaryRead, WordsOfANewerFileSurviveAReadAndAWrite) {
+  const Result<Snapshot> read = read_summary(
+      R"({"schema_version":"1.7","run":{},"findings":[{"kind":"QUANTUM_STALL","cause":"cosmic_rays","section":"weather","severity":"crit"}],)"
+      R"("sections":{"step_time":{"diagnosis":"QUANTUM_STALL","severity":"crit"}},"per_rank":[{"rank":0,"state":"asleep"}]})");
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->findings[0].kind, FindingKind::kOther);
+  const std::string again = summary_json(*read);
+  for (const char* word : {R"("kind": "QUANTUM_STALL")", R"("cause": "cosmic_rays")", R"("section": "weather")", R"("diagnosis": "QUANTUM_STALL")",
+                           R"("state": "asleep")", R"("doc": "findings/quantum-stall")"}) {
+    EXPECT_NE(again.find(word), std::string::npos) << word << "\n" << again;
   }
 }
 

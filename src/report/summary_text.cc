@@ -53,7 +53,7 @@ void write_verdict(TextPage& page, const Snapshot& s) {
   page.paragraph("  Saves", v.saves, kMargin);
   page.paragraph("  Next", v.action, kMargin);
   if (!v.doc.empty() && s.primary >= 0) {
-    page.paragraph("", "stepscope explain " + s.findings[static_cast<size_t>(s.primary)].kind, kMargin, ink::kCyan);
+    page.paragraph("", "stepscope explain " + s.findings[static_cast<size_t>(s.primary)].kind.str(), kMargin, ink::kCyan);
   }
 }
 
@@ -197,7 +197,7 @@ void write_other_findings(TextPage& page, const Snapshot& s) {
 void write_sections(TextPage& page, const Snapshot& s) {
   page.heading("Sections");
   for (const Section& section : ordered_sections(s)) {
-    page.line({{"  "}, {pad_right(section_title(section.name), 13)}, {pad_right(printable(display_name(section.diagnosis)), 22), section.diagnosis == "NO_DATA" ? ink::kDim : ink::of(section.severity)},
+    page.line({{"  "}, {pad_right(section_title(section.name), 13)}, {pad_right(printable(display_name(section.diagnosis)), 22), section.diagnosis == FindingKind::kNoData ? ink::kDim : ink::of(section.severity)},
                {section.text}});
     page.phrases("", value_phrases(section.values), 15, ink::kDim);
   }

@@ -64,7 +64,7 @@ TEST(SummaryText, CulpritsAreMarkedInTheRankTable) {
 TEST(SummaryText, BeyondSixteenRanksTheWorstAreShown) {
   Snapshot s = examples::straggler(64);
   s.ranks[50].caused_wait_ms = 7;
-  s.ranks[63].state = "lost";
+  s.ranks[63].state = RankState::kLost;
   s.ranks[63].last_phase = "forward";
   const std::string text = summary_text(s);
   EXPECT_TRUE(has(text, "16 of 64 ranks"));

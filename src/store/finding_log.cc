@@ -21,7 +21,7 @@ std::optional<std::string> text_or_null(const std::string& text) { return text.e
 uint64_t FindingLog::put(int32_t attempt, const std::vector<Finding>& findings, int64_t step) {
   uint64_t refused = 0;
   std::map<Key, const Finding*> said;
-  for (const Finding& f : findings) said.emplace(Key{attempt, f.kind, json_list(f.ranks), f.kind == "ADVICE" ? f.cause : f.phase}, &f);
+  for (const Finding& f : findings) said.emplace(Key{attempt, f.kind.str(), json_list(f.ranks), has(f.kind.id(), kToldApartByCause) ? f.cause.str() : f.phase}, &f);
   for (const auto& [key, finding] : said) {
     const auto found = entries_.find(key);
     if (found == entries_.end()) {
@@ -53,10 +53,10 @@ Status FindingLog::upsert(Statement& statement, const Key& key, const Entry& ent
   const std::string victims = json_list(f.victims), json = to_json_ ? to_json_(f) : std::string();
   const std::optional<double> saves = f.saves_share ? number(*f.saves_share) : std::nullopt;
   const bool ok = statement.bind(std::get<0>(key), std::get<1>(key), name(f.severity), f.job_scope ? "job" : "ranks", std::get<2>(key), victims,
-                                 std::get<3>(key), text_or_null(f.cause), text_or_null(f.pattern), null_if_negative(f.first_step),
+                                 std::get<3>(key), text_or_null(f.cause.str()), text_or_null(f.pattern), null_if_negative(f.first_step),
                                  null_if_negative(f.last_step), null_if_negative(f.detected_step), null_if_negative(entry.opened_step),
                                  null_if_negative(entry.closed_step), number(f.cost_share), number(f.cost_seconds), saves, number(f.confidence),
-                                 number(f.coverage), text_or_null(f.section), text_or_null(f.title), text_or_null(f.action), json).run();
+                                 number(f.coverage), text_or_null(f.section.str()), text_or_null(f.title), text_or_null(f.action), json).run();
   return ok ? Status() : std::unexpected(db.last_error());
 }
 

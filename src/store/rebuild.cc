@@ -90,7 +90,7 @@ void add_collectives(RankStep& step, const Cell& cell) {
   }
 }
 
-bool outlives_attempt(const Finding& f) { return f.kind == "RANK_LOST" || f.kind == "HANG"; }
+bool outlives_attempt(const Finding& f) { return has(f.kind.id(), kOutlivesAttempt); }
 
 class AttemptReplay {
  public:

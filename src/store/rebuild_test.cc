@@ -26,9 +26,9 @@ std::vector<std::string> scenario_files() {
 std::string show(const Snapshot& snapshot) {
   std::string out;
   for (const Finding& f : snapshot.findings) {
-    out += "  " + f.kind + " " + std::string(name(f.severity)) + " ranks";
+    out += "  " + f.kind.str() + " " + std::string(name(f.severity)) + " ranks";
     for (int r : f.ranks) out += " " + std::to_string(r);
-    out += " " + f.phase + " " + f.cause + " cost " + std::to_string(f.cost_share) + "\n";
+    out += " " + f.phase + " " + f.cause.str() + " cost " + std::to_string(f.cost_share) + "\n";
   }
   return out;
 }
@@ -37,8 +37,8 @@ std::string show(const Snapshot& snapshot) {
 std::set<std::string> verdict(const Snapshot& snapshot) {
   std::set<std::string> out;
   for (const Finding& f : snapshot.findings) {
-    if (f.severity == Severity::kInfo && f.kind != "ADVICE") continue;
-    std::string key = f.kind + " " + f.phase + " " + (f.kind == "ADVICE" ? f.cause : "");
+    if (f.severity == Severity::kInfo && f.kind != FindingKind::kAdvice) continue;
+    std::string key = f.kind.str() + " " + f.phase + " " + (f.kind == FindingKind::kAdvice ? f.cause.str() : "");
     for (int r : f.ranks) key += " " + std::to_string(r);
     out.insert(key);
   }
@@ -115,7 +115,7 @@ TEST(RebuildThinned, LedgersRestOnAllSteps) {
   EXPECT_EQ(snapshot->run.name, "long");
   EXPECT_EQ(snapshot->run.exit_code, 0);
   ASSERT_GE(snapshot->primary, 0);
-  EXPECT_EQ(snapshot->findings[static_cast<size_t>(snapshot->primary)].kind, "COMPUTE_STRAGGLER");
+  EXPECT_EQ(snapshot->findings[static_cast<size_t>(snapshot->primary)].kind, FindingKind::kComputeStraggler);
   EXPECT_EQ(snapshot->findings[static_cast<size_t>(snapshot->primary)].ranks, std::vector<int>{1});
 }
 
@@ -143,11 +143,11 @@ TEST(RebuildAttempts, ARankLostInAnEarlierAttemptIsStillTold) {
   auto reader = RunReader::open(folder.file("run.db"));
   const auto snapshot = rebuild_snapshot(*reader);
   ASSERT_TRUE(snapshot) << snapshot.error().message;
-  const auto lost = std::find_if(snapshot->findings.begin(), snapshot->findings.end(), [](const Finding& f) { return f.kind == "RANK_LOST"; });
+  const auto lost = std::find_if(snapshot->findings.begin(), snapshot->findings.end(), [](const Finding& f) { return f.kind == FindingKind::kRankLost; });
   ASSERT_NE(lost, snapshot->findings.end()) << show(*snapshot);
   EXPECT_EQ(lost->ranks, std::vector<int>{1});
   EXPECT_NE(lost->title.find("(attempt 1)"), std::string::npos) << lost->title;
-  EXPECT_EQ(snapshot->ranks[1].state, "finished");
+  EXPECT_EQ(snapshot->ranks[1].state, RankState::kFinished);
 }
 
 TEST(RebuildEmpty, ARunThatNeverStepped) {

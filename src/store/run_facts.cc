@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "align/config_fact.h"
+#include "align/rank_state.h"
 #include "store/json_lists.h"
 
 namespace stepscope::store {
@@ -41,13 +42,6 @@ void read_number(const json& from, const char* key, T& to) {
   } else if (found->is_number_integer()) {
     to = found->get<T>();
   }
-}
-
-const char* state_of(const RankLife& life) {
-  if (!life.exception.empty()) return "exception";
-  if (!life.ended) return "running";
-  if (life.stopped) return "stopped";
-  return life.clean_exit ? "finished" : "lost";
 }
 
 std::optional<double> seconds(int64_t time_ns, int64_t start_ns) {
@@ -181,7 +175,7 @@ Status RunFacts::write_lives(Database& db) {
   for (const auto& [key, life] : lives_) {
     const std::optional<std::string> exception = life.exception.empty() ? std::nullopt : std::optional(one_line(life.exception));
     const bool ok = insert->bind(key.first, key.second, life.local_rank, life.node_rank, one_line(life.hostname), life.pid, life.world_size,
-                                 state_of(life), life.steps, seconds(life.process_start_ns, start_ns_), seconds(life.first_step_ns, start_ns_),
+                                 spelling(state_of(life)), life.steps, seconds(life.process_start_ns, start_ns_), seconds(life.first_step_ns, start_ns_),
                                  seconds(life.last_step_ns, start_ns_), seconds(life.end_ns, start_ns_), null_if_negative(life.exit_code),
                                  null_if(life.exit_signal == 0, life.exit_signal), exception,
                                  name(life.open_phase), life.records, life.lost, life_detail(life)).run();

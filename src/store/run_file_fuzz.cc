@@ -60,7 +60,7 @@ std::string good_image(uint32_t steps) {
       if (step < 70) writer.add_sample({"host", -1, "cpu_share"}, step * 1'000'000'000ll, 0.5);
     }
     Finding finding;
-    finding.kind = "HANG", finding.ranks = {1};
+    finding.kind = FindingKind::kHang, finding.ranks = {1};
     writer.put_findings({finding}, 10);
     writer.put_snapshot(std::string(300 << 10, ' '), 1, 1);
   }

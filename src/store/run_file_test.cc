@@ -198,7 +198,7 @@ TEST(RunFile, TheQuantumFollowsTheStep) {
 TEST(RunFile, FactsComeBackAsTheyWere) {
   ScratchFolder folder;
   RunWriterOptions options = options_for();
-  options.finding_json = [](const Finding& f) { return "{\"kind\":\"" + f.kind + "\"}"; };
+  options.finding_json = [](const Finding& f) { return "{\"kind\":\"" + f.kind.str() + "\"}"; };
   {
     RunWriter writer(folder.file("run.db"), options);
     RunInfo run;
@@ -216,11 +216,11 @@ TEST(RunFile, FactsComeBackAsTheyWere) {
     writer.set_lives({life});
     writer.set_group(0x9000000000000001ull, "dp", {0, 1, 2, 3});
     writer.add_event({.time_ns = 1'000'250'000'000, .rank = 1, .step = 12, .kind = "rank_death", .text = "signal 9\n"});
-    Finding f;
-    f.kind = "COMPUTE_STRAGGLER", f.ranks = {1}, f.victims = {0, 2}, f.phase = "backward", f.severity = Severity::kCrit, f.title = "Rank 1 is late";
+    Finding f = Finding::of(FindingKind::kComputeStraggler);
+    f.ranks = {1}, f.victims = {0, 2}, f.phase = "backward", f.severity = Severity::kCrit, f.title = "Rank 1 is late";
     f.detected_step = 20, f.cost_share = 0.25;
     Finding g;
-    g.kind = "WAIT_HEAVY", g.job_scope = true;
+    g.kind = FindingKind::kWaitHeavy, g.job_scope = true;
     writer.put_findings({f, g}, 25);
     writer.put_findings({f}, 40);
     for (int i = 0; i < 300; ++i) writer.add_sample({"rank", 1, "rss_bytes"}, 1'000'000'000'000 + i * static_cast<int64_t>(kSecond), 1e9 + i * 1e6);

@@ -25,7 +25,7 @@ inline RankStat rank_of_straggler_run(int rank, bool culprit) {
   r.rank = r.local_rank = rank;
   r.pid = 4100 + rank;
   r.hostname = "node-a";
-  r.state = "finished";
+  r.state = RankState::kFinished;
   r.steps = kSteps;
   r.step_ms = 79.4;
   r.own_ms = culprit ? 76.3 : 27.5;
@@ -52,14 +52,14 @@ inline RankStat rank_of_straggler_run(int rank, bool culprit) {
 inline Finding straggler_finding(int world) {
   Finding f;
   f.id = "f1";
-  f.kind = "COMPUTE_STRAGGLER";
+  f.kind = FindingKind::kComputeStraggler;
   f.severity = Severity::kCrit;
   f.ranks = {1};
   for (int r = 0; r < world; ++r) {
     if (r != 1) f.victims.push_back(r);
   }
   f.phase = "backward";
-  f.cause = "same_work_slower";
+  f.cause = Cause::kSameWorkSlower;
   f.pattern = "chronic";
   f.first_step = 0;
   f.last_step = kSteps - 1;
@@ -69,7 +69,7 @@ inline Finding straggler_finding(int world) {
   f.saves_share = 0.6146;
   f.confidence = 0.97;
   f.coverage = 1;
-  f.section = "step_time";
+  f.section = SectionName::kStepTime;
   f.title = "Rank 1 is late in backward; " + std::string(world == 2 ? "rank 0 waits" : std::to_string(world - 1) + " ranks wait") + " 48.8 ms per step";
   f.action = "Look at what rank 1 does in backward that the others do not: its data, its CPU or GPU, code under `if rank == 1`.";
   f.evidence = {{.name = "backward_own_ms", .rank = 1, .value = 63.0, .others_median = 14.2},
@@ -78,10 +78,10 @@ inline Finding straggler_finding(int world) {
 }
 
 inline std::vector<Section> straggler_sections() {
-  return {{"system", "BALANCED", Severity::kInfo, "The host has room: CPU 48 % busy.", {{"cpu_share", 0.48}, {"memory_used_bytes", 3.1e9}}},
-          {"process", "BALANCED", Severity::kInfo, "Every rank computes and none grows.", {{"cpu_share", 0.93}}},
-          {"step_time", "COMPUTE_STRAGGLER", Severity::kCrit, "Rank 1 is late in backward.", {}},
-          {"step_memory", "NO_DATA", Severity::kInfo, "No GPU in this run.", {}}};
+  return {{"system", FindingKind::kBalanced, Severity::kInfo, "The host has room: CPU 48 % busy.", {{"cpu_share", 0.48}, {"memory_used_bytes", 3.1e9}}},
+          {"process", FindingKind::kBalanced, Severity::kInfo, "Every rank computes and none grows.", {{"cpu_share", 0.93}}},
+          {"step_time", FindingKind::kComputeStraggler, Severity::kCrit, "Rank 1 is late in backward.", {}},
+          {"step_memory", FindingKind::kNoData, Severity::kInfo, "No GPU in this run.", {}}};
 }
 
 inline void add_recent(Snapshot& s, int world) {
@@ -103,8 +103,8 @@ inline Snapshot straggler(int world = 2) {
            .versions = {{"stepscope", "0.1.0"}, {"torch", "2.15.0"}, {"python", "3.11.7"}}};
   s.findings = {straggler_finding(world)};
   s.primary = 0;
-  Finding warmup{.id = "f2", .kind = "WARMUP", .severity = Severity::kInfo, .job_scope = true, .first_step = 0, .last_step = 2, .detected_step = 2,
-                 .cost_share = 0.003, .cost_seconds = 0.09, .confidence = 1, .coverage = 1, .section = "step_time",
+  Finding warmup{.id = "f2", .kind = FindingKind::kWarmup, .severity = Severity::kInfo, .job_scope = true, .first_step = 0, .last_step = 2, .detected_step = 2,
+                 .cost_share = 0.003, .cost_seconds = 0.09, .confidence = 1, .coverage = 1, .section = SectionName::kStepTime,
                  .title = "The first 3 steps took 30 ms longer than the rest", .action = "Nothing to do."};
   s.findings.push_back(warmup);
   s.sections = straggler_sections();
@@ -148,11 +148,11 @@ inline Snapshot balanced(int world = 2) {
     }
     s.ranks.push_back(rank);
   }
-  s.findings = {{.id = "f1", .kind = "BALANCED", .severity = Severity::kInfo, .job_scope = true, .first_step = 0, .last_step = kSteps - 1,
-                 .detected_step = 19, .confidence = 0.9, .coverage = 1, .section = "step_time", .title = "The ranks keep pace and no phase dominates",
+  s.findings = {{.id = "f1", .kind = FindingKind::kBalanced, .severity = Severity::kInfo, .job_scope = true, .first_step = 0, .last_step = kSteps - 1,
+                 .detected_step = 19, .confidence = 0.9, .coverage = 1, .section = SectionName::kStepTime, .title = "The ranks keep pace and no phase dominates",
                  .action = "Nothing to fix here."}};
   s.primary = 0;
-  s.sections[2] = {"step_time", "BALANCED", Severity::kInfo, "The ranks keep pace.", {}};
+  s.sections[2] = {"step_time", FindingKind::kBalanced, Severity::kInfo, "The ranks keep pace.", {}};
   s.wall_ms = {30.8, 31.6, 33.0, 31.0};
   s.phases[2] = {"backward", 14.2, 14.3, 0.7, 14.2 / 30.8, 0};
   for (StepPoint& p : s.recent) {
@@ -168,13 +168,13 @@ inline Snapshot rank_lost() {
   s.run.name = "lost";
   s.run.status = "crashed";
   s.run.exit_code = 137;
-  s.findings.insert(s.findings.begin(), Finding{.id = "f3", .kind = "RANK_LOST", .severity = Severity::kCrit, .ranks = {2}, .victims = {0, 1, 3},
-                    .phase = "backward", .last_step = 120, .detected_step = 121, .confidence = 1, .coverage = 1, .section = "process",
+  s.findings.insert(s.findings.begin(), Finding{.id = "f3", .kind = FindingKind::kRankLost, .severity = Severity::kCrit, .ranks = {2}, .victims = {0, 1, 3},
+                    .phase = "backward", .last_step = 120, .detected_step = 121, .confidence = 1, .coverage = 1, .section = SectionName::kProcess,
                     .title = "Rank 2 is gone: killed by SIGKILL in backward of step 121",
                     .action = "Look for the kernel's out-of-memory killer (dmesg) and for who sent the signal.",
                     .evidence = {{.name = "signal", .rank = 2, .text = "SIGKILL"}}});
   s.primary = 0;
-  s.ranks[2].state = "lost";
+  s.ranks[2].state = RankState::kLost;
   s.ranks[2].last_phase = "backward";
   s.ranks[2].steps = 121;
   s.observer.lost = 812;

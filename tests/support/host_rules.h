@@ -11,9 +11,18 @@
 
 namespace stepscope::testing {
 
-inline std::vector<Finding> judge(const HostFacts& f) { return judge_host(f, HostThresholds{}); }
+// What the table of kinds does not allow fails every test that asks.
+inline std::vector<Finding> judge(const HostFacts& facts) {
+  std::vector<Finding> all = judge_host(facts, HostThresholds{});
+  for (const Finding& f : all) {
+    EXPECT_TRUE(allows(f.kind.id(), f.cause.id())) << f.kind << " " << f.cause;
+    EXPECT_EQ(f.section, section_of(f.kind.id())) << f.kind;
+    EXPECT_TRUE(scope_of(f.kind.id()) == KindScope::kEither || f.job_scope == (scope_of(f.kind.id()) == KindScope::kJob)) << f.kind;
+  }
+  return all;
+}
 
-inline const Finding* find(const std::vector<Finding>& all, const std::string& kind) {
+inline const Finding* find(const std::vector<Finding>& all, FindingKind kind) {
   for (const Finding& f : all) {
     if (f.kind == kind) return &f;
   }
@@ -22,7 +31,7 @@ inline const Finding* find(const std::vector<Finding>& all, const std::string& k
 
 inline std::string kinds(const std::vector<Finding>& all) {
   std::string out;
-  for (const Finding& f : all) out += f.kind + "/" + f.cause + " ";
+  for (const Finding& f : all) out += f.kind.str() + "/" + f.cause.str() + " ";
   return out;
 }
 

@@ -12,7 +12,9 @@ namespace stepscope::examples {
 
 class RandomSnapshot {
  public:
-  explicit RandomSnapshot(uint64_t seed) : random_(seed) {}
+  // kNewer: also words that only a newer stepscope knows, which the schema of this one does not list.
+  enum class Words { kKnown, kNewer };
+  explicit RandomSnapshot(uint64_t seed, Words words = Words::kNewer) : newer_(words == Words::kNewer), random_(seed) {}
 
   Snapshot make() {
     Snapshot s;
@@ -22,7 +24,7 @@ class RandomSnapshot {
     for (int i = small() % 5; i > 0; --i) s.findings.push_back(finding());
     if (!s.findings.empty() && chance()) s.primary = small() % static_cast<int>(s.findings.size());
     for (const char* name : {"system", "process", "step_time", "step_memory"}) {
-      if (chance()) s.sections.push_back({name, text(), severity(), text(), values()});
+      if (chance()) s.sections.push_back({name, KindWord::parsed(text()), severity(), text(), values()});
     }
     s.job_clock = chance() ? "gpu" : "cpu";
     for (int64_t& ns : s.job_ledger) ns = duration();
@@ -82,6 +84,7 @@ class RandomSnapshot {
   }
   std::optional<double> maybe() { return chance() ? std::optional<double>(number()) : std::nullopt; }
   std::string pick(std::initializer_list<const char*> words) { return *(words.begin() + random_() % words.size()); }
+  std::string word(std::initializer_list<const char*> known) { return newer_ && chance() ? text() : pick(known); }
   Severity severity() { return static_cast<Severity>(random_() % 3); }
   std::vector<std::string> texts() {
     std::vector<std::string> out;
@@ -97,10 +100,10 @@ class RandomSnapshot {
     return {{"cpu_share", maybe()}, {"memory_used_bytes", maybe()}, {"samples_per_s", maybe()}, {key() + "_ms", maybe()}};
   }
   Finding finding() {
-    Finding f{.id = "f" + std::to_string(small()), .kind = pick({"INPUT_BOUND", "COMPUTE_STRAGGLER", "HANG", "NO_DATA"}), .severity = severity(),
-              .job_scope = chance(), .ranks = ints(), .victims = ints(), .phase = pick({"", "backward", "input_wait"}), .cause = text(), .pattern = text(),
+    Finding f{.id = "f" + std::to_string(small()), .kind = KindWord::parsed(word({"INPUT_BOUND", "COMPUTE_STRAGGLER", "HANG", "NO_DATA"})), .severity = severity(),
+              .job_scope = chance(), .ranks = ints(), .victims = ints(), .phase = pick({"", "backward", "input_wait"}), .cause = CauseWord::parsed(word({"", "same_work_slower", "signal_9"})), .pattern = text(),
               .first_step = small() - 1, .last_step = small() - 1, .detected_step = small() - 1, .cost_share = number(), .cost_seconds = number(),
-              .saves_share = maybe(), .confidence = number(), .coverage = number(), .clock = pick({"cpu", "gpu"}), .section = pick({"", "step_time"}),
+              .saves_share = maybe(), .confidence = number(), .coverage = number(), .clock = pick({"cpu", "gpu"}), .section = SectionWord::parsed(word({"", "step_time"})),
               .title = text(), .action = text()};
     for (int i = small() % 4; i > 0; --i) {
       f.evidence.push_back({.name = text() + "_ms", .value = maybe(), .others_median = maybe(), .text = text()});
@@ -115,7 +118,7 @@ class RandomSnapshot {
     r.node = small();
     r.pid = static_cast<int>(random_() >> 33);
     r.hostname = text();
-    r.state = pick({"running", "finished", "lost", "exception", "hung"});
+    r.state = Word<RankState>::parsed(word({"running", "finished", "stopped", "lost", "exception", "hung", "not_seen"}));
     r.steps = static_cast<uint32_t>(random_());
     r.step_ms = maybe(), r.own_ms = maybe(), r.stall_ms = maybe(), r.caused_wait_ms = maybe();
     r.phase_ms = {{"forward", maybe()}, {key(), maybe()}};
@@ -132,6 +135,7 @@ class RandomSnapshot {
     return p;
   }
 
+  bool newer_;
   std::mt19937_64 random_;
 };
 
