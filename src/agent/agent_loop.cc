@@ -71,7 +71,7 @@ class Agent {
   void handle(const Frame& frame);
   void wait(int timeout_ms);
   void look_for_rings(uint64_t now_ns);
-  void open_ring(const std::string& path);
+  void follow(RankTail tail);
   void on_death(Pipeline::TailId id);
   void poll_deaths_without_pidfd();
   void forget_non_ranks();
@@ -174,19 +174,14 @@ void Agent::wait(int timeout_ms) {
   }
 }
 
-void Agent::open_ring(const std::string& path) {
-  auto tail = RankTail::open(path);
-  if (!tail) {
-    log_.line(tail.error().message);
-    pipeline_.unavailable("black box: " + tail.error().message);
-    return;
-  }
-  const blackbox::Identity identity = tail->identity();
+void Agent::follow(RankTail tail) {
+  const blackbox::Identity identity = tail.identity();
+  const std::string path = tail.path();
   if (!belongs_here(identity, config_.nonce)) {
     pipeline_.note("a black box of another run lay in the folder: " + path);
     return;
   }
-  const Pipeline::TailId id = pipeline_.add(std::move(*tail));
+  const Pipeline::TailId id = pipeline_.add(std::move(tail));
   PidWatch watcher(identity.pid, identity.pid_start_ticks);
   log_.line("ring " + path + " pid " + std::to_string(identity.pid) + " rank " + std::to_string(identity.rank));
   if (config_.restarts > 0) {
@@ -203,8 +198,21 @@ void Agent::open_ring(const std::string& path) {
   if (dead) on_death(id);
 }
 
+// Oldest first: which process succeeds which is told by who was there before.
 void Agent::look_for_rings(uint64_t now_ns) {
-  for (const std::string& path : rings_.poll(now_ns)) open_ring(path);  // a ring has its name only when it is whole
+  std::vector<RankTail> fresh;
+  for (const std::string& path : rings_.poll(now_ns)) {  // a ring has its name only when it is whole
+    if (auto tail = RankTail::open(path)) {
+      fresh.push_back(std::move(*tail));
+    } else {
+      log_.line(tail.error().message);
+      pipeline_.unavailable("black box: " + tail.error().message);
+    }
+  }
+  std::stable_sort(fresh.begin(), fresh.end(), [](const RankTail& a, const RankTail& b) {
+    return a.identity().anchor_monotonic_ns < b.identity().anchor_monotonic_ns;
+  });
+  for (RankTail& tail : fresh) follow(std::move(tail));
 }
 
 void Agent::on_death(Pipeline::TailId id) {
@@ -271,7 +279,7 @@ void Agent::answer_requests(uint64_t now_ns) {
 bool Agent::said_goodbye() const {
   if (!config_.attached || watches_.empty() || !pipeline_.saw_rank()) return false;
   return std::all_of(watches_.begin(), watches_.end(), [&](const auto& entry) {
-    return (pipeline_.tail(entry.first).identity().life & blackbox::kLifeClosed) != 0;
+    return !pipeline_.has(entry.first) || (pipeline_.tail(entry.first).identity().life & blackbox::kLifeClosed) != 0;
   });
 }
 
@@ -314,6 +322,7 @@ int Agent::run() {
   int poll_ms = kPollMs;
   for (;;) {
     const uint64_t now_ns = monotonic_ns();
+    wait(0);  // who is gone makes room for who came since
     look_for_rings(now_ns);
     const double fullest = pipeline_.pump(now_ns);
     pipeline_.sample_completions(now_ns);

@@ -10,6 +10,7 @@ namespace stepscope {
 namespace {
 
 constexpr size_t kMaxNotes = 64;
+constexpr size_t kMaxWaitingSteps = 256;  // of a process that is not seated or not placed yet
 
 bool is_version_fact(std::string_view key) {
   constexpr std::string_view known[] = {"python", "torch", "cuda", "nccl", "driver", "hip", "numpy", "lightning",
@@ -39,83 +40,211 @@ std::vector<Pipeline::TailId> Pipeline::tails() const {
 }
 
 bool Pipeline::counts_as_rank(TailId id) const {
-  const auto found = generation_of_.find(id);
-  return found != generation_of_.end() && found->second >= 0 && found->second == generation_;
+  return std::any_of(now_.ranks.begin(), now_.ranks.end(), [&](const auto& entry) { return entry.second.tail == id; });
 }
 
 void Pipeline::drop(TailId id) {
   if (counts_as_rank(id)) return;
   tails_.erase(id);
-  generation_of_.erase(id);
+  refused_.erase(id);
+}
+
+Claim Pipeline::claim_of(const RankTail& tail) const {
+  const blackbox::Identity& who = tail.identity();
+  Claim claim;
+  claim.rank = who.rank;
+  claim.world_size = std::max(0, who.world_size);
+  claim.restarts = std::max(0, who.attempt);
+  claim.opened_ns = static_cast<int64_t>(who.anchor_monotonic_ns ? who.anchor_monotonic_ns : who.process_start_ns);
+  claim.active_ns = tail.active_ns();
+  claim.left = tail.ended() || (who.life & blackbox::kLifeClosed) != 0;
+  claim.only_said_so = who.evidence == blackbox::kEvidenceInit && tail.steps() == 0 && !claim.left;
+  return claim;
+}
+
+Place Pipeline::place(const RankTail& tail) const {
+  std::vector<Claim> members;
+  for (const auto& [rank, seat] : now_.ranks) {
+    members.push_back(claim_of(*tails_.at(seat.tail)));
+    members.back().rank = rank;
+  }
+  return place_of(claim_of(tail), now_, members);
 }
 
 void Pipeline::qualify(TailId id, uint64_t now_ns) {
   RankTail& tail = *tails_.at(id);
-  if (generation_of_.contains(id) || !tail.is_rank()) return;
-  const int attempt = std::max(0, tail.identity().attempt), rank = tail.identity().rank;
-  if (generation_ < 0 || attempt > attempt_) begin_generation(attempt, now_ns);
-  if (attempt < attempt_) {
-    generation_of_[id] = -1;  // a straggler of an attempt that is history
-    return;
+  if (counts_as_rank(id) || refused_.contains(id) || !tail.is_rank()) return;
+  const Place found = place(tail);
+  if (found == Place::kHistory || (found == Place::kWaits && tail.ended())) return refuse(id);
+  if (found != Place::kWaits) return take_seat(id, found, now_ns);
+  if (tail.waiting_steps().size() > kMaxWaitingSteps) tail.take_steps();
+  if (const auto holder = now_.ranks.find(tail.identity().rank); holder != now_.ranks.end() && tail.steps() > 0) {
+    note("two processes are rank " + std::to_string(holder->first) + " at once (pids " +
+         std::to_string(this->tail(holder->second.tail).identity().pid) + " and " + std::to_string(tail.identity().pid) +
+         "); the first one is followed");
   }
-  if (const auto same = now_.ranks.find(rank); same != now_.ranks.end()) {
-    const RankTail& other = *tails_.at(same->second);
-    // A main process that called init() and leaves the training to the ranks it spawns.
-    const bool only_said_so = other.identity().evidence == blackbox::kEvidenceInit && other.steps() == 0;
-    if (!other.ended() && only_said_so && tail.identity().evidence != blackbox::kEvidenceInit) {
-      generation_of_[same->second] = -1;
-    } else if (!other.ended()) {
-      generation_of_[id] = -1;
-      note("two processes are rank " + std::to_string(rank) + " at once (pids " + std::to_string(other.identity().pid) +
-           " and " + std::to_string(tail.identity().pid) + "); the first one is followed");
-      return;
-    } else {
-      begin_generation(attempt, now_ns);  // the launch command started its ranks again
-    }
+}
+
+// Oldest first: a successor is told by what was there before it.
+void Pipeline::qualify_all(uint64_t now_ns) {
+  std::vector<std::pair<int64_t, TailId>> waiting;
+  for (const auto& [id, tail] : tails_) {
+    if (tail->is_rank() && !refused_.contains(id) && !counts_as_rank(id)) waiting.emplace_back(claim_of(*tail).opened_ns, id);
   }
-  generation_of_[id] = generation_;
-  now_.ranks[rank] = id;
+  std::sort(waiting.begin(), waiting.end());
+  for (const auto& [opened_ns, id] : waiting) {
+    if (tails_.contains(id)) qualify(id, now_ns);
+  }
+}
+
+void Pipeline::take_seat(TailId id, Place found, uint64_t now_ns) {
+  RankTail& tail = *tails_.at(id);
+  const Claim claim = claim_of(tail);
+  uint32_t not_before = 0;
+  if (found == Place::kBegins) {
+    begin_attempt(tail, now_ns);
+  } else if (found == Place::kTakesOver) {
+    refused_.insert(now_.ranks.at(claim.rank).tail);
+  } else if (found == Place::kReplaces) {
+    const TailId before = now_.ranks.at(claim.rank).tail;
+    end_tail(before, now_ns, std::nullopt);
+    feed_ready();
+    const RankTail& old = *tails_.at(before);
+    note("rank " + std::to_string(claim.rank) + " was replaced while others trained on: process " + std::to_string(old.identity().pid) +
+         ", then " + std::to_string(tail.identity().pid));
+    not_before = life_of(claim.rank, now_.ranks.at(claim.rank)).steps;
+    vacate(claim.rank);
+  }
+  // What a process did while others held its rank is not told twice.
+  const bool beside = std::any_of(earlier_ends_ns_.begin(), earlier_ends_ns_.end(), [&](int64_t at) { return at > claim.opened_ns; });
+  if (found == Place::kBegins && beside) tail.take_steps();
+  // Whose process group was whole before this one came trains in step with others: the newcomer joins them in theirs.
+  const bool late = std::any_of(now_.ranks.begin(), now_.ranks.end(), [&](const auto& entry) {
+    const RankLife& life = tails_.at(entry.second.tail)->builder().life();
+    return entry.first != claim.rank && life.first_step_ns > 0 && life.init_end_ns > 0 && life.init_end_ns < claim.opened_ns;
+  });
+  Seat seat{.tail = id, .from = tail.next_step(), .at = tail.counted_before(), .not_before = not_before, .world_size = claim.world_size};
+  seat.late = found == Place::kReplaces || late;
+  if (seat.late) seat.at.reset();
+  if (now_.world_size == 0) now_.world_size = claim.world_size;
+  now_.ranks[claim.rank] = seat;
   if (tail.ended()) record_death(id);
 }
 
-void Pipeline::begin_generation(int attempt, uint64_t now_ns) {
-  if (generation_ >= 0) {
-    close_generation(now_ns);
-    engine_.begin_attempt();
-    steps_before_ = engine_.closed_steps();
+// A process that lives on may be given another rank or world: by elastic frameworks that keep it, or since it knew neither
+// before its process group was made.
+void Pipeline::follow_renumbered(uint64_t now_ns) {
+  std::vector<int> changed;
+  for (const auto& [rank, seat] : now_.ranks) {
+    const blackbox::Identity& who = tails_.at(seat.tail)->identity();
+    const bool other_world = who.world_size > 0 && seat.world_size > 0 && who.world_size != seat.world_size;
+    if (who.rank >= 0 && (who.rank != rank || other_world)) changed.push_back(rank);
   }
-  now_ = {};
-  attempt_ = attempt;
-  ++generation_;
-  if (on_attempt_) on_attempt_(generation_);
+  if (changed.empty()) return;
+  feed_ready();
+  const bool trained = std::any_of(now_.ranks.begin(), now_.ranks.end(), [&](const auto& entry) {
+    return tails_.at(entry.second.tail)->steps() > entry.second.from;
+  });
+  std::vector<TailId> moved;
+  for (const int rank : changed) moved.push_back(now_.ranks.at(rank).tail);
+  for (const int rank : changed) now_.ranks.erase(rank);
+  const RankTail& first = *tails_.at(moved.front());
+  if (trained) begin_attempt(first, now_ns);
+  else now_.world_size = claim_of(first).world_size;
+  // Its open step belongs to what follows.
+  for (const TailId id : moved) {
+    if (now_.ranks.empty()) take_seat(id, Place::kJoins, now_ns);
+    else qualify(id, now_ns);
+  }
 }
 
-void Pipeline::close_generation(uint64_t now_ns) {
-  for (const auto& [rank, id] : now_.ranks) end_tail(id, now_ns, std::nullopt);
+void Pipeline::begin_attempt(const RankTail& first, uint64_t now_ns) {
+  const Claim claim = claim_of(first);
+  Attempt next{.number = now_.number + 1, .restarts = claim.restarts, .world_size = claim.world_size};
+  if (now_.number >= 0) {
+    const bool renumbered = claim.restarts == now_.restarts && claim.world_size != now_.world_size;
+    close_attempt(renumbered, now_ns);
+    engine_.begin_attempt(claim.world_size);
+    next.first_step = engine_.closed_steps();
+  }
+  now_ = std::move(next);
+  clock_ = {};
+  told_groups_.clear();
+  if (on_attempt_) on_attempt_(now_.number);
+}
+
+// Only those that are gone are ended; who lives on waits until it fits again.
+void Pipeline::close_attempt(bool renumbered, uint64_t now_ns) {
+  std::vector<RankLife> lives;
+  earlier_ends_ns_.clear();
+  for (const auto& [rank, seat] : now_.ranks) {
+    RankTail& tail = *tails_.at(seat.tail);
+    earlier_ends_ns_.push_back(tail.active_ns());
+    if (claim_of(tail).left) end_tail(seat.tail, now_ns, std::nullopt);
+  }
   feed_ready();
-  keep_lost_ranks();
-  for (const auto& [rank, id] : now_.ranks) {
-    merge_facts(*tails_.at(id));
-    earlier_totals_ += tails_.at(id)->totals();
-    closed_rings_.push_back(tails_.at(id)->path());
-    tails_.erase(id);
+  for (const auto& [rank, seat] : now_.ranks) {
+    RankLife life = life_of(rank, seat);
+    // The launcher stops all ranks to number them anew and counts no failure: an end without a word is no loss then.
+    const bool without_a_word = life.exit_signal == 0 && life.exception.empty() && life.exit_code <= 0;
+    if (renumbered && without_a_word) life.clean_exit = true;
+    lives.push_back(life);
+  }
+  keep_lost(lives, " (attempt " + std::to_string(now_.number + 1) + ")", Severity::kCrit);
+  for (const auto& [rank, seat] : std::exchange(now_.ranks, {})) {
+    if (tails_.at(seat.tail)->ended()) put_away(seat.tail);
+    else merge_facts(*tails_.at(seat.tail));
   }
   earlier_deaths_.insert(earlier_deaths_.end(), now_.deaths.begin(), now_.deaths.end());
 }
 
+void Pipeline::vacate(int rank) {
+  const Seat seat = now_.ranks.at(rank);
+  std::vector<RankLife> lives;
+  for (const auto& [other, taken] : now_.ranks) lives.push_back(life_of(other, taken));
+  std::erase_if(lives, [&](const RankLife& life) { return life.rank != rank && life.ended; });
+  keep_lost(lives, "; another process took its place", Severity::kWarn);
+  const auto others = std::stable_partition(now_.deaths.begin(), now_.deaths.end(), [&](const UncleanDeath& d) { return d.rank != rank; });
+  earlier_deaths_.insert(earlier_deaths_.end(), others, now_.deaths.end());
+  now_.deaths.erase(others, now_.deaths.end());
+  now_.ranks.erase(rank);
+  put_away(seat.tail);
+}
+
+void Pipeline::put_away(TailId id) {
+  const RankTail& tail = *tails_.at(id);
+  merge_facts(tail);
+  earlier_totals_ += tail.totals();
+  closed_rings_.push_back(tail.path());
+  tails_.erase(id);
+}
+
+void Pipeline::refuse(TailId id) {
+  if (tails_.at(id)->ended()) put_away(id);
+  else refused_.insert(id);
+}
+
+RankLife Pipeline::life_of(int rank, const Seat& seat) const {
+  RankLife life = tails_.at(seat.tail)->life();
+  life.rank = rank;
+  life.steps = life.steps - std::min(life.steps, seat.from) + seat.at.value_or(seat.not_before);
+  return life;
+}
+
 // The engine forgets the lives of an attempt when the next one begins; who was lost in it is asked for now, of an engine
 // that knows nothing but these lives.
-void Pipeline::keep_lost_ranks() {
+void Pipeline::keep_lost(const std::vector<RankLife>& lives, const std::string& suffix, Severity at_most) {
   Engine judge(options_);
   if (interrupted_ns_) judge.set_interrupted(interrupted_ns_);
-  for (const auto& [rank, id] : now_.ranks) judge.set_life(rank, tails_.at(id)->life());
+  for (const RankLife& life : lives) judge.set_life(life.rank, life);
   judge.finish();
   for (Finding finding : judge.snapshot().findings) {
     if (!stepscope::has(finding.kind.id(), kOutlivesAttempt)) continue;
     for (int64_t* step : {&finding.first_step, &finding.last_step, &finding.detected_step}) {
-      if (*step >= 0) *step += steps_before_;
+      if (*step >= 0) *step += now_.first_step;
     }
-    finding.title += " (attempt " + std::to_string(generation_ + 1) + ")";
+    finding.title += suffix;
+    finding.severity = std::min(finding.severity, at_most);
     engine_.add_external(std::move(finding));
   }
 }
@@ -136,11 +265,15 @@ void Pipeline::record_death(TailId id) {
 void Pipeline::sample_completions(uint64_t now_ns) {
   if (now_.ranks.size() < 2 || told_groups_.empty()) return;
   uint64_t ends = 0;
-  for (const auto& [rank, id] : now_.ranks) ends = std::max(ends, tail(id).optimizer_ends());
+  for (const auto& [rank, seat] : now_.ranks) ends = std::max(ends, tail(seat.tail).optimizer_ends());
   const auto until = stamps_.ask(ends, engine_.suspects_communication(), now_ns);
   if (!until) return;
-  for (const auto& [rank, id] : now_.ranks)
-    if (RankTail& tail = *tails_.at(id); !tail.ended()) tail.ask_stamps(*until);
+  for (const auto& [rank, seat] : now_.ranks) {
+    RankTail& tail = *tails_.at(seat.tail);
+    // Its own count, where it came later than the others.
+    const uint64_t behind = seat.late ? ends - tail.optimizer_ends() : 0;
+    if (!tail.ended()) tail.ask_stamps(*until - behind);
+  }
 }
 
 void Pipeline::end_tail(TailId id, uint64_t now_ns, std::optional<int> wait_status) {
@@ -163,7 +296,7 @@ void Pipeline::interrupted(int64_t at_ns) {
   interrupted_ns_ = interrupted_ns_ ? std::min(interrupted_ns_, at_ns) : at_ns;
   engine_.set_interrupted(interrupted_ns_);
   std::erase_if(now_.deaths, [&](const UncleanDeath& death) {
-    return tails_.at(now_.ranks.at(death.rank))->life().ended_by_stop(interrupted_ns_);
+    return tails_.at(now_.ranks.at(death.rank).tail)->life().ended_by_stop(interrupted_ns_);
   });
 }
 
@@ -175,36 +308,64 @@ double Pipeline::pump(uint64_t now_ns) {
     const size_t count = tail->drain(now_ns);
     fullest = std::max(fullest, static_cast<double>(count) / static_cast<double>(tail->capacity()));
   }
-  for (const TailId id : tails()) {
-    if (tails_.contains(id)) qualify(id, now_ns);
-  }
+  follow_renumbered(now_ns);
+  qualify_all(now_ns);
   feed_ready();
   return fullest;
 }
 
 void Pipeline::feed_ready() {
+  do {
+    if (feed_placed()) engine_.evaluate();
+  } while (place_newcomers());
+}
+
+bool Pipeline::feed_placed() {
   std::multimap<uint32_t, std::pair<int, RankStep>> steps;  // in step order, of one step in rank order
-  for (const auto& [rank, id] : now_.ranks) {
-    RankTail& tail = *tails_.at(id);
+  for (const auto& [rank, seat] : now_.ranks) {
+    RankTail& tail = *tails_.at(seat.tail);
     for (const auto& [group, members] : tail.builder().groups()) {
       size_t& told = told_groups_[group];
       if (told == members.ranks.size() + 1) continue;
       told = members.ranks.size() + 1;
       engine_.set_group(group, members.description, members.ranks);
     }
+    if (!seat.at) continue;
     for (RankStep& step : tail.take_steps()) {
+      step.step = step.step - seat.from + *seat.at;
       steps.emplace(step.step, std::pair{rank, std::move(step)});
     }
   }
-  if (steps.empty()) return;
+  if (steps.empty()) return false;
   tell_lives();
-  for (auto& [number, entry] : steps) engine_.feed(entry.first, std::move(entry.second));
-  engine_.evaluate();
+  for (auto& [number, entry] : steps) {
+    clock_.note(number, entry.second.end_ns);
+    engine_.feed(entry.first, std::move(entry.second));
+  }
+  return true;
+}
+
+// A rank that came later begins at the step in which the others were when its first step ended.
+bool Pipeline::place_newcomers() {
+  bool placed = false;
+  for (auto& [rank, seat] : now_.ranks) {
+    const RankTail& tail = *tails_.at(seat.tail);
+    if (seat.at || tail.waiting_steps().empty()) continue;
+    const bool alone = std::none_of(now_.ranks.begin(), now_.ranks.end(), [&](const auto& entry) {
+      return entry.second.at && !tails_.at(entry.second.tail)->ended();
+    });
+    std::optional<uint32_t> at = clock_.step_at(tail.waiting_steps().front().end_ns);
+    if (!at && (alone || finished_ || tail.waiting_steps().size() > kMaxWaitingSteps)) at = clock_.next();
+    if (!at) continue;
+    seat.at = std::max(*at, seat.not_before);
+    placed = true;
+  }
+  return placed;
 }
 
 void Pipeline::tell_lives() {
-  for (const auto& [rank, id] : now_.ranks) {
-    RankLife life = tails_.at(id)->life();
+  for (const auto& [rank, seat] : now_.ranks) {
+    RankLife life = life_of(rank, seat);
     life.stopped = interrupted_ns_ > 0 && (!life.ended || life.ended_by_stop(interrupted_ns_));
     engine_.set_life(rank, life);
   }
@@ -237,8 +398,8 @@ Snapshot Pipeline::snapshot() {
   blackbox::ReadStats totals = earlier_totals_;
   std::set<std::pair<int, std::string>> nodes;
   int world = snapshot.run.world_size;
-  for (const auto& [rank, id] : now_.ranks) {
-    const RankTail& tail = *tails_.at(id);
+  for (const auto& [rank, seat] : now_.ranks) {
+    const RankTail& tail = *tails_.at(seat.tail);
     merge_facts(tail);
     totals += tail.totals();
     nodes.emplace(tail.identity().node_rank, tail.identity().hostname);

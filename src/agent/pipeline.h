@@ -2,9 +2,10 @@
 //
 //   add(tail) ─▶ pump(now): drain all ─▶ steps of all ranks in step order ─▶ Engine.feed, evaluate ─▶ snapshot()
 //
-// A tail that has shown no evidence of being a rank is drained but fed to nobody. A higher attempt number, or a second
-// life of a rank whose process is gone, begins a new attempt: steps are counted on, a rank that the attempt before it
-// lost stays a finding of the run. Used live (agent loop) and on rings left behind (replay); the same
+// A tail that has shown no evidence of being a rank is drained but fed to nobody. Who belongs to which attempt is told by
+// evidence (attempt.h). A new attempt counts the run's steps on; a rank that an attempt lost stays a finding of the run.
+// A process that takes a rank over while others train on counts on where they are. A live process is never ended here:
+// when the ranks begin anew without it, it waits until it fits. Used live (agent loop) and on rings left behind (replay); the same
 // rings give the same findings. No clock, no wait, no file but the rings. One thread.
 #pragma once
 
@@ -12,9 +13,11 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "agent/attempt.h"
 #include "agent/rank_tail.h"
 #include "agent/stamp_policy.h"
 #include "diagnose/engine.h"
@@ -22,17 +25,9 @@
 
 namespace stepscope {
 
-// A death that is not a clean exit.
-struct UncleanDeath {
-  int rank = -1, signal = 0;
-  std::string exception;
-  int64_t time_ns = 0;
-  bool in_teardown = false;  // after its last step
-};
-
 class Pipeline {
  public:
-  using TailId = size_t;
+  using TailId = stepscope::TailId;
 
   explicit Pipeline(EngineOptions options);
 
@@ -70,24 +65,31 @@ class Pipeline {
   Engine& engine() { return engine_; }
   // Called when an attempt begins (0 is the first), before any of its steps is fed.
   void on_attempt(std::function<void(int)> listener) { on_attempt_ = std::move(listener); }
-  int attempts() const { return std::max(1, generation_ + 1); }
-  bool saw_rank() const { return generation_ >= 0; }
+  int attempts() const { return std::max(1, now_.number + 1); }
+  bool saw_rank() const { return now_.number >= 0; }
   // The first death of the newest attempt that was not clean; of any attempt with `any`.
   const UncleanDeath* first_unclean_death(bool any = false) const;
   void note(const std::string& text);         // an observer note, once
   void unavailable(const std::string& text);  // "signal: reason", once
 
  private:
-  struct Generation {
-    std::map<int, TailId> ranks;
-    std::vector<UncleanDeath> deaths;
-  };
+  Claim claim_of(const RankTail& tail) const;
+  Place place(const RankTail& tail) const;
   void qualify(TailId id, uint64_t now_ns);
-  void begin_generation(int attempt, uint64_t now_ns);
-  void close_generation(uint64_t now_ns);
+  void qualify_all(uint64_t now_ns);
+  void take_seat(TailId id, Place place, uint64_t now_ns);
+  void follow_renumbered(uint64_t now_ns);
+  void begin_attempt(const RankTail& first, uint64_t now_ns);
+  void close_attempt(bool renumbered, uint64_t now_ns);
+  void vacate(int rank);                     // its process is gone and another one takes the rank
+  void put_away(TailId id);                  // its facts are kept, its ring is read no more
+  void refuse(TailId id);
   void feed_ready();
+  bool feed_placed();
+  bool place_newcomers();
+  RankLife life_of(int rank, const Seat& seat) const;  // its steps as the attempt counts them
   void tell_lives();
-  void keep_lost_ranks();
+  void keep_lost(const std::vector<RankLife>& lives, const std::string& suffix, Severity at_most);
   void record_death(TailId id);
   void merge_facts(const RankTail& tail);
 
@@ -95,14 +97,14 @@ class Pipeline {
   EngineOptions options_;
   Engine engine_;
   std::map<TailId, std::unique_ptr<RankTail>> tails_;
-  std::map<TailId, int> generation_of_;       // -1 = refused for good
+  std::set<TailId> refused_;                  // for good
   TailId next_id_ = 0;
-  int generation_ = -1, attempt_ = 0;
-  uint32_t steps_before_ = 0;                 // closed in earlier attempts
   int64_t interrupted_ns_ = 0;
   StampPolicy stamps_;
-  Generation now_;
-  std::vector<UncleanDeath> earlier_deaths_;
+  Attempt now_{.number = -1};
+  StepClock clock_;                           // of the attempt's steps that were fed
+  std::vector<int64_t> earlier_ends_ns_;      // last records of the attempt before this one
+  std::vector<UncleanDeath> earlier_deaths_;  // of earlier attempts and of processes that were replaced
   std::map<uint64_t, size_t> told_groups_;    // group id → members told
   std::map<std::string, std::string> versions_;
   blackbox::ReadStats earlier_totals_;

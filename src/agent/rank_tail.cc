@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace stepscope {
 namespace {
@@ -10,6 +11,15 @@ constexpr size_t kChunk = 4096;
 
 Event to_event(const blackbox::Record& r) {
   return {r.time_ns, r.kind, r.flags, r.thread, r.a, r.b, r.c, r.d};
+}
+
+// A header that was scribbled over names other ranks and worlds: what never changes tells.
+bool same_owner(const blackbox::Identity& before, const blackbox::Identity& now) {
+  constexpr uint8_t kNotYet[16] = {};
+  const bool same_run = std::memcmp(before.run_nonce, now.run_nonce, sizeof kNotYet) == 0 ||
+                        std::memcmp(before.run_nonce, kNotYet, sizeof kNotYet) == 0;
+  return same_run && before.pid == now.pid && before.pid_start_ticks == now.pid_start_ticks &&
+         before.anchor_monotonic_ns == now.anchor_monotonic_ns;
 }
 }  // namespace
 
@@ -26,7 +36,9 @@ Result<RankTail> RankTail::open(const std::string& path) {
 }
 
 void RankTail::refresh_identity() {
-  identity_ = reader_.identity();
+  blackbox::Identity now = reader_.identity();
+  if (!same_owner(identity_, now)) return;
+  identity_ = std::move(now);
   builder_.life().world_size = std::max(0, identity_.world_size);
 }
 
@@ -37,6 +49,7 @@ void RankTail::push(const std::vector<blackbox::Record>& records) {
   for (const blackbox::Name& name : names_) builder_.push_name(static_cast<uint16_t>(name.kind), name.id, name.text);
   for (const blackbox::Record& record : records) {
     builder_.push(to_event(record));
+    active_ns_ = std::max(active_ns_, static_cast<int64_t>(record.time_ns));
     if (record.kind == pack_kind(Kind::kOptimizer, Edge::kEnd)) ++optimizer_ends_;
   }
 }
@@ -109,6 +122,7 @@ void RankTail::apply_mark() {
 std::vector<RankStep> RankTail::take_steps() {
   std::vector<RankStep> steps = std::move(ready_);
   ready_.clear();
+  taken_ = taken_ || !steps.empty();
   for (RankStep& step : steps) step.step += offset_;
   return steps;
 }

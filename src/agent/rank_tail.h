@@ -34,6 +34,10 @@ class RankTail {
   void resume(const StepMark& mark);
 
   std::vector<RankStep> take_steps();         // completed since the last call, in order
+  uint32_t next_step() const { return ready_.empty() ? steps() : ready_.front().step + offset_; }  // the first of them
+  // Steps of this process that an agent before this one counted and nobody has taken since: it goes on with these numbers.
+  uint32_t counted_before() const { return offset_ > 0 && !taken_ ? next_step() : 0; }
+  const std::vector<RankStep>& waiting_steps() const { return ready_; }  // take_steps() will give these
   RankLife life() const;
   StepMark mark() const;
 
@@ -44,6 +48,7 @@ class RankTail {
   blackbox::ReadStats totals() const { return reader_.totals(); }
   uint64_t capacity() const { return reader_.capacity(); }
   bool ended() const { return ended_; }
+  int64_t active_ns() const { return active_ns_; }  // when it wrote its newest record; 0 = none seen
   // Optimizer calls that the rank has ended, as counted here: records that were lost count by the share of the others.
   uint64_t optimizer_ends() const;
   // Asks the rank to stamp completions of collectives until so many of its optimizer calls have ended.
@@ -65,10 +70,11 @@ class RankTail {
   std::vector<RankStep> ready_;            // completed, before renumbering
   uint32_t offset_ = 0;                    // steps counted by a predecessor and no longer in the ring
   std::optional<StepMark> before_;
+  int64_t active_ns_ = 0;
   int64_t cut_ns_ = 0;                     // where the ring began after a restart
   std::optional<int> wait_status_;
   uint64_t optimizer_ends_ = 0;            // among the records that were read
-  bool ended_ = false, drained_ = false, numbers_certain_ = true;
+  bool ended_ = false, drained_ = false, taken_ = false, numbers_certain_ = true;
 };
 
 }  // namespace stepscope

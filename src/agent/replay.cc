@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <vector>
 
 #include "agent/pipeline.h"
@@ -50,26 +49,21 @@ Manifest read_manifest(const std::string& path) {
   return manifest;
 }
 
-// Rings of one attempt: no rank twice, one attempt number.
-std::vector<std::vector<RankTail>> by_attempt(std::vector<RankTail> tails) {
-  std::stable_sort(tails.begin(), tails.end(), [](const RankTail& a, const RankTail& b) {
-    const auto &x = a.identity(), &y = b.identity();
-    return std::pair(x.attempt, x.process_start_ns) < std::pair(y.attempt, y.process_start_ns);
-  });
-  std::vector<std::vector<RankTail>> groups;
-  std::set<int> ranks;
-  int attempt = 0;
-  for (RankTail& tail : tails) {
-    const auto& identity = tail.identity();
-    const bool again = tail.is_rank() && !ranks.insert(identity.rank).second;
-    if (groups.empty() || again || identity.attempt != attempt) {
-      groups.emplace_back();
-      ranks = {identity.rank};
-      attempt = identity.attempt;
-    }
-    groups.back().push_back(std::move(tail));
+struct LeftRing {
+  RankTail tail;
+  int64_t opened_ns = 0, last_ns = 0;  // its last record
+};
+
+Result<LeftRing> open_ring(const std::string& path) {
+  auto tail = RankTail::open(path);
+  if (!tail) return std::unexpected(tail.error());
+  LeftRing ring{std::move(*tail), 0, 0};
+  ring.opened_ns = static_cast<int64_t>(ring.tail.identity().anchor_monotonic_ns);
+  if (auto scan = RankTail::open(path)) {
+    scan->drain(0, true);
+    ring.last_ns = scan->active_ns();
   }
-  return groups;
+  return ring;
 }
 
 }  // namespace
@@ -83,35 +77,46 @@ Result<Snapshot> replay_rings(const std::string& folder, EngineOptions options) 
   auto names = list_dir(folder);
   if (!names) return std::unexpected(names.error());
   Pipeline pipeline(std::move(options));
-  std::vector<RankTail> tails;
+  std::vector<LeftRing> rings;
   std::string first_error;
   for (const std::string& name : *names) {
     if (!name.ends_with(".ring")) continue;
-    auto tail = RankTail::open(path_join(folder, name));
-    if (tail) {
-      tails.push_back(std::move(*tail));
+    auto ring = open_ring(path_join(folder, name));
+    if (ring) {
+      rings.push_back(std::move(*ring));
       continue;
     }
-    if (first_error.empty()) first_error = tail.error().message;
-    pipeline.unavailable("black box: " + tail.error().message);
+    if (first_error.empty()) first_error = ring.error().message;
+    pipeline.unavailable("black box: " + ring.error().message);
   }
-  if (tails.empty()) return fail(first_error.empty() ? folder + ": no black box in it" : first_error);
+  if (rings.empty()) return fail(first_error.empty() ? folder + ": no black box in it" : first_error);
   const Manifest manifest = read_manifest(path_join(folder, "../manifest.json"));
   if (manifest.interrupted_ns > 0) pipeline.interrupted(manifest.interrupted_ns);
+  std::stable_sort(rings.begin(), rings.end(), [](const LeftRing& a, const LeftRing& b) { return a.opened_ns < b.opened_ns; });
   uint64_t first_ns = ~0ull, last_ns = 0;
-  for (std::vector<RankTail>& group : by_attempt(std::move(tails))) {
-    std::vector<Pipeline::TailId> ids;
-    for (RankTail& tail : group) ids.push_back(pipeline.add(std::move(tail)));
-    pipeline.pump(0);
-    for (const Pipeline::TailId id : ids) {
-      const auto& identity = pipeline.tail(id).identity();
-      const auto death = manifest.deaths.find(identity.pid);
-      const bool known = death != manifest.deaths.end();
-      pipeline.end_tail(id, known ? death->second.end_ns : 0, known ? death->second.wait_status : std::nullopt);
-      first_ns = std::min(first_ns, identity.process_start_ns);
-      last_ns = std::max(last_ns, static_cast<uint64_t>(pipeline.tail(id).life().end_ns));
+  std::map<Pipeline::TailId, int64_t> open;  // when each wrote last
+  const auto end = [&](Pipeline::TailId id) {
+    if (!pipeline.has(id)) return;
+    const auto death = manifest.deaths.find(pipeline.tail(id).identity().pid);
+    const bool known = death != manifest.deaths.end();
+    last_ns = std::max(last_ns, known ? death->second.end_ns : static_cast<uint64_t>(open.at(id)));
+    pipeline.end_tail(id, known ? death->second.end_ns : 0, known ? death->second.wait_status : std::nullopt);
+  };
+  // As it happened: who had gone before a process came is ended before that is added.
+  for (LeftRing& ring : rings) {
+    const auto gone = [&](const auto& entry) { return entry.second <= ring.opened_ns; };
+    if (std::any_of(open.begin(), open.end(), gone)) {
+      pipeline.pump(0);
+      for (const auto& entry : open)
+        if (gone(entry)) end(entry.first);
+      std::erase_if(open, gone);
     }
+    first_ns = std::min(first_ns, ring.tail.identity().process_start_ns);
+    const int64_t wrote_ns = ring.last_ns;
+    open[pipeline.add(std::move(ring.tail))] = wrote_ns;
   }
+  pipeline.pump(0);
+  for (const auto& [id, wrote_ns] : open) end(id);
   pipeline.finish(last_ns);
   Snapshot snapshot = pipeline.snapshot();
   const RunInfo& run = manifest.run;

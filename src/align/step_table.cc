@@ -111,6 +111,7 @@ Cell to_cell(const RankStep& step) {
 StepTable::StepTable(OnClose on_close) : on_close_(std::move(on_close)) {}
 
 void StepTable::grow(int ranks) {
+  expected_ = std::max(expected_, static_cast<size_t>(std::max(0, ranks)));
   if (ranks <= this->ranks()) return;
   alive_.resize(ranks, true);
   next_.resize(ranks, closed_);
@@ -124,8 +125,15 @@ void StepTable::set_gone(int rank) {
   alive_[rank] = false;
 }
 
-void StepTable::begin_attempt() {
-  std::fill(alive_.begin(), alive_.end(), true);
+void StepTable::await(int rank) {
+  if (rank < 0) return;
+  grow(rank + 1);
+  alive_[rank] = true;
+}
+
+void StepTable::begin_attempt(int world_size) {
+  expected_ = world_size > 0 ? std::min(static_cast<size_t>(world_size), alive_.size()) : alive_.size();
+  for (size_t r = 0; r < alive_.size(); ++r) alive_[r] = r < expected_;
   std::fill(next_.begin(), next_.end(), closed_);
 }
 
@@ -175,7 +183,7 @@ void StepTable::close(StepRow row) {
   }
   closed_ = row.step + 1;
   cells_seen_ += row.present();
-  cells_expected_ += row.cells.size();
+  cells_expected_ += expected_;
   on_close_(row);
   recent_.push_back(std::move(row));
   if (recent_.size() <= kRecentRows) return;

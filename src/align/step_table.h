@@ -91,13 +91,16 @@ class StepTable {
   void add(int rank, const RankStep& step);
   // No further steps will come from this rank.
   void set_gone(int rank);
+  // Steps of this rank will come, also where another process with this rank is gone.
+  void await(int rank);
   // How many ranks rows should have; grows by itself as ranks appear.
   void expect_ranks(int count);
   // Closes what can be closed; with `all`, everything.
   void close_ready(bool all = false);
 
-  // The ranks start anew (elastic restart); their steps are numbered on by the caller.
-  void begin_attempt();
+  // The ranks start anew (elastic restart), `world_size` of them (0 = as many as before); their steps are numbered on by
+  // the caller.
+  void begin_attempt(int world_size = 0);
 
   int ranks() const { return static_cast<int>(alive_.size()); }
   uint32_t closed() const { return closed_; }
@@ -120,6 +123,7 @@ class StepTable {
   std::deque<StepRow> recent_;
   std::vector<StepRow> sample_;
   uint32_t stride_ = 1, closed_ = 0;
+  size_t expected_ = 0;                 // ranks of this attempt; rows may be wider
   uint64_t cells_seen_ = 0, cells_expected_ = 0;
 };
 

@@ -190,6 +190,7 @@ void Engine::set_life(int rank, const RankLife& life) {
   impl_->lives[rank] = life;
   impl_->table.expect_ranks(std::clamp(life.world_size, rank + 1, 1 << 20));
   if (life.ended) impl_->table.set_gone(rank);
+  else impl_->table.await(rank);
 }
 
 void Engine::set_device_room(int rank, DeviceRoom room) { impl_->rooms[rank] = std::move(room); }
@@ -204,11 +205,11 @@ void Engine::set_group(uint64_t id, const std::string& description, const std::v
   impl_->groups[id] = {description, ranks};
 }
 
-void Engine::begin_attempt() {
+void Engine::begin_attempt(int world_size) {
   impl_->table.close_ready(true);
   impl_->offset = impl_->table.closed();
   impl_->lives.clear();
-  impl_->table.begin_attempt();
+  impl_->table.begin_attempt(world_size);
 }
 
 void Engine::set_interrupted(int64_t at_ns) { impl_->interrupted_ns = at_ns; }

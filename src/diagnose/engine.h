@@ -39,8 +39,9 @@ class Engine {
   void note_stopped(int rank, int64_t at_ns);
   // Group membership by group id: description and global ranks.
   void set_group(uint64_t id, const std::string& description, const std::vector<int>& ranks);
-  // A new attempt of the run's ranks begins (elastic restart): steps are counted on, lives start anew.
-  void begin_attempt();
+  // A new attempt of the run's ranks begins (elastic restart): steps are counted on, lives start anew. It may have fewer
+  // ranks than the one before; 0 = not known, as many.
+  void begin_attempt(int world_size = 0);
   // Somebody asked the run to stop (Ctrl-C, SIGTERM): ranks that end after this moment are not lost.
   void set_interrupted(int64_t at_ns);
   // Facts for rules that stand outside of steps (System, Process sections; sampler). Sections and findings are merged.
