@@ -220,8 +220,27 @@ TEST_F(AgentParts, RingsAreReportedOnce) {
   EXPECT_TRUE(watch.poll(3'000'000'000).empty());
   ASSERT_TRUE(write_file_atomic(root_ + "/d.ring", ""));
   EXPECT_EQ(watch.poll(3'000'000'001), std::vector<std::string>{root_ + "/d.ring"});
+  // A name that is gone makes room, and is news when it comes again.
+  ASSERT_EQ(::unlink((root_ + "/a.ring").c_str()), 0);
+  EXPECT_TRUE(watch.poll(6'000'000'000).empty());
+  ASSERT_TRUE(write_file_atomic(root_ + "/a.ring", ""));
+  EXPECT_EQ(watch.poll(9'000'000'000), std::vector<std::string>{root_ + "/a.ring"});
   RingWatch none("");
   EXPECT_TRUE(none.poll(1).empty());
+}
+
+TEST_F(AgentParts, RingsThatCameAndWentAreNotCountedForEver) {
+  RingWatch watch(root_);
+  const size_t batch = RingWatch::kMaxRings / 4;
+  for (size_t round = 0; round < 6; ++round) {
+    std::vector<std::string> paths;
+    for (size_t i = 0; i < batch; ++i) {
+      paths.push_back(root_ + "/" + std::to_string(round) + "-" + std::to_string(i) + ".ring");
+      ASSERT_TRUE(write_file_atomic(paths.back(), ""));
+    }
+    EXPECT_EQ(watch.poll((round + 1) * 2'000'000'000).size(), batch) << round;
+    for (const std::string& path : paths) ::unlink(path.c_str());
+  }
 }
 
 }  // namespace

@@ -28,12 +28,14 @@ std::vector<std::string> RingWatch::poll(uint64_t now_ns) {
   next_scan_ns_ = now_ns + kScanNs;
   auto names = list_dir(folder_);
   if (!names) return fresh;
+  std::set<std::string> present;
   for (const std::string& name : *names) {
-    if (!name.ends_with(".ring") || name.starts_with(".")) continue;
+    if (!name.ends_with(".ring") || name.starts_with(".") || present.size() >= kMaxRings) continue;
     std::string path = path_join(folder_, name);
-    if (seen_.size() >= kMaxRings || !seen_.insert(path).second) continue;
-    fresh.push_back(std::move(path));
+    if (!seen_.contains(path)) fresh.push_back(path);
+    present.insert(std::move(path));
   }
+  seen_ = std::move(present);
   return fresh;
 }
 

@@ -1,5 +1,6 @@
 // Finds the rings of a run: *.ring files that appear in its shared-memory folder. Each is reported once.
-// inotify makes it prompt; where that is not to be had, the folder is listed once a second. One thread.
+// inotify makes it prompt; where that is not to be had, the folder is listed once a second. One thread. Remembers at
+// most kMaxRings names, those that are there: files that are gone make room.
 #pragma once
 
 #include <cstdint>

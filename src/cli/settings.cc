@@ -1,5 +1,8 @@
 #include "cli/settings.h"
 
+#include <sys/stat.h>
+
+#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <sstream>
@@ -173,15 +176,34 @@ Result<ResolvedSettings> resolve_settings(const Lookup& flag, const Lookup& vari
   return result;
 }
 
-std::string find_settings_file(const std::string& folder) {
+namespace {
+
+// "" when the file may be believed, else why not. Whoever can write to it steers where a run writes and what it says.
+std::string distrust(const std::string& path, uid_t user, uid_t owner_of_folder) {
+  struct stat info;
+  if (::stat(path.c_str(), &info) != 0) return errno_text(errno);
+  if (info.st_uid != user && info.st_uid != 0 && info.st_uid != owner_of_folder) return "it belongs to another user";
+  return (info.st_mode & S_IWOTH) ? "everybody may write to it" : "";
+}
+
+}  // namespace
+
+FoundSettings find_settings_file(const std::string& folder, uid_t user) {
+  FoundSettings found;
+  struct stat here;
+  const uid_t owner = ::stat(folder.c_str(), &here) == 0 ? here.st_uid : user;
   std::string at = folder;
   for (int level = 0; level <= 10 && !at.empty(); ++level) {
-    if (const std::string path = path_join(at, "stepscope.toml"); is_file(path)) return path;
+    if (const std::string path = path_join(at, "stepscope.toml"); is_file(path)) {
+      const std::string why = distrust(path, user, owner);
+      if (why.empty()) return found.path = path, found;
+      found.refused.push_back(path + " is left alone: " + why);
+    }
     const size_t slash = at.rfind('/');
     if (slash == std::string::npos || at == "/") break;
     at = slash == 0 ? "/" : at.substr(0, slash);
   }
-  return "";
+  return found;
 }
 
 }  // namespace stepscope

@@ -3,6 +3,8 @@
 // Pure but for find_settings_file(). Failure: one line that names flag, variable or file:line; the caller exits with 2.
 #pragma once
 
+#include <sys/types.h>
+
 #include <functional>
 #include <map>
 #include <optional>
@@ -41,7 +43,13 @@ struct ResolvedSettings {
 Result<ResolvedSettings> resolve_settings(const Lookup& flag, const Lookup& variable, const std::string& file_path,
                                           const std::string& file_text);
 
-// stepscope.toml in `folder` or the nearest of its ten parents; "" = none.
-std::string find_settings_file(const std::string& folder);
+struct FoundSettings {
+  std::string path;                  // "" = none
+  std::vector<std::string> refused;  // files that were not believed; one line each
+};
+
+// stepscope.toml in `folder` or the nearest of its ten parents. Believed is a file that belongs to `user`, to root, or
+// to the owner of `folder`, and that not everybody may write to: parents may be anybody's (/tmp, a shared disk).
+FoundSettings find_settings_file(const std::string& folder, uid_t user);
 
 }  // namespace stepscope

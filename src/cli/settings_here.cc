@@ -1,5 +1,7 @@
 #include "cli/settings_here.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
 
 #include "base/file.h"
@@ -15,7 +17,9 @@ std::optional<std::string> from_environment(const std::string& name) {
 }
 
 Result<Settings> settings_here(const std::map<std::string, std::string>& flags) {
-  const std::string path = find_settings_file(current_folder());
+  const FoundSettings found = find_settings_file(current_folder(), ::geteuid());
+  for (const std::string& line : found.refused) say(line);
+  const std::string& path = found.path;
   std::string text;
   if (!path.empty()) {
     auto read = read_file(path, kMaxSettingsBytes + 1);

@@ -1,5 +1,8 @@
 #include "cli/settings.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -141,12 +144,42 @@ TEST(Settings, FileIsFoundInTheNearestParent) {
   char name[] = "/tmp/stepscope-settings-XXXXXX";
   const std::string folder = ::mkdtemp(name);
   ASSERT_TRUE(make_dirs(folder + "/a/b"));
-  EXPECT_EQ(find_settings_file(folder + "/a/b"), is_file("/tmp/stepscope.toml") ? "/tmp/stepscope.toml" : "");
+  const std::string above = is_file("/tmp/stepscope.toml") ? "/tmp/stepscope.toml" : "";
+  EXPECT_EQ(find_settings_file(folder + "/a/b", ::geteuid()).path, above);
   ASSERT_TRUE(write_file_atomic(folder + "/stepscope.toml", ""));
-  EXPECT_EQ(find_settings_file(folder + "/a/b"), folder + "/stepscope.toml");
+  EXPECT_EQ(find_settings_file(folder + "/a/b", ::geteuid()).path, folder + "/stepscope.toml");
   ASSERT_TRUE(write_file_atomic(folder + "/a/b/stepscope.toml", ""));
-  EXPECT_EQ(find_settings_file(folder + "/a/b"), folder + "/a/b/stepscope.toml");
+  EXPECT_EQ(find_settings_file(folder + "/a/b", ::geteuid()).path, folder + "/a/b/stepscope.toml");
   remove_flat_dir(folder + "/a/b");
+  remove_flat_dir(folder + "/a");
+  remove_flat_dir(folder);
+}
+
+TEST(Settings, FilesOfOtherUsersAreLeftAlone) {
+  char name[] = "/tmp/stepscope-settings-XXXXXX";
+  const std::string folder = ::mkdtemp(name);
+  const std::string file = folder + "/stepscope.toml";
+  ASSERT_TRUE(make_dirs(folder + "/a"));
+  ASSERT_TRUE(write_file_atomic(file, ""));
+  ASSERT_EQ(::chmod(file.c_str(), 0666), 0);
+  auto found = find_settings_file(folder + "/a", ::geteuid());
+  EXPECT_NE(found.path, file);
+  ASSERT_FALSE(found.refused.empty());
+  EXPECT_EQ(found.refused[0], file + " is left alone: everybody may write to it");
+  ASSERT_EQ(::chmod(file.c_str(), 0644), 0);
+  EXPECT_EQ(find_settings_file(folder + "/a", ::geteuid()).path, file);
+  if (::geteuid() == 0) {  // only root can make files of others
+    constexpr uid_t kAda = 4711, kBob = 4712;
+    ASSERT_EQ(::chown(file.c_str(), kBob, static_cast<gid_t>(-1)), 0);
+    found = find_settings_file(folder + "/a", kAda);
+    EXPECT_NE(found.path, file);
+    ASSERT_FALSE(found.refused.empty());
+    EXPECT_EQ(found.refused[0], file + " is left alone: it belongs to another user");
+    EXPECT_EQ(find_settings_file(folder + "/a", kBob).path, file);
+    ASSERT_EQ(::chown((folder + "/a").c_str(), kBob, static_cast<gid_t>(-1)), 0);
+    EXPECT_EQ(find_settings_file(folder + "/a", kAda).path, file) << "a checkout of theirs, used on purpose";
+  }
+  ::unlink(file.c_str());
   remove_flat_dir(folder + "/a");
   remove_flat_dir(folder);
 }

@@ -21,6 +21,7 @@ namespace stepscope {
 namespace {
 
 constexpr int kMaxGenerations = 16;       // restarts of one job under the same parent process
+constexpr int kMaxStrange = 64;           // names that somebody else has taken
 constexpr uint64_t kAnswerWaitNs = 3'000'000'000;
 constexpr useconds_t kAnswerPollUs = 10'000;
 constexpr const char* kAnswerFile = "attach.json";
@@ -67,6 +68,11 @@ std::string hashed_nonce(const std::string& text) {
   return result;
 }
 
+bool is_there(const std::string& path) {
+  struct stat info;
+  return ::lstat(path.c_str(), &info) == 0;
+}
+
 bool ours_alone(const std::string& folder) {
   struct stat info;
   return ::lstat(folder.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == ::getuid() &&
@@ -75,7 +81,6 @@ bool ours_alone(const std::string& folder) {
 
 // The answer that another rank's call has left, "" when its agent is gone or none comes.
 std::string answer_of(const std::string& folder) {
-  if (!ours_alone(folder)) return "";
   const uint64_t deadline_ns = monotonic_ns() + kAnswerWaitNs;
   for (;;) {
     if (auto text = read_file(path_join(folder, kAnswerFile), 16 * 1024)) {
@@ -131,6 +136,14 @@ int start_new(pid_t pid, const Settings& settings, const std::string& nonce, Shm
   return answer(text);
 }
 
+// An agent for this process only, under a name that nobody can have taken.
+int start_alone(pid_t pid, const Settings& settings, const SignalState& at_start) {
+  const std::string nonce = random_hex(16);
+  auto shm = ShmFolder::create(nonce);
+  if (!shm) return say("no shared memory: " + shm.error().message), 1;
+  return start_new(pid, settings, nonce, std::move(*shm), at_start);
+}
+
 }  // namespace
 
 int verb_attach(pid_t pid, const SignalState& at_start) {
@@ -139,23 +152,21 @@ int verb_attach(pid_t pid, const SignalState& at_start) {
   if (!settings) return say(settings.error().message), kExitUsage;
   if (settings->disable) return say("switched off by the settings"), 1;
   const std::string key = job_key(pid);
-  if (key.empty()) {
-    const std::string nonce = random_hex(16);
-    auto shm = ShmFolder::create(nonce);
-    if (!shm) return say("no shared memory: " + shm.error().message), 1;
-    return start_new(pid, *settings, nonce, std::move(*shm), at_start);
-  }
-  Error error{"no shared memory"};
-  for (int generation = 0; generation < kMaxGenerations; ++generation) {
-    const std::string nonce = hashed_nonce(key + "/" + std::to_string(generation));
+  if (key.empty()) return start_alone(pid, *settings, at_start);
+  for (int generation = 0, strange = 0; generation < kMaxGenerations && strange < kMaxStrange;) {
+    const std::string nonce = hashed_nonce(key + "/" + std::to_string(generation) + "/" + std::to_string(strange));
     auto shm = ShmFolder::create(nonce);  // mkdir decides which of the ranks starts the agent
     if (shm) return start_new(pid, *settings, nonce, std::move(*shm), at_start);
-    error = shm.error();
     const std::string folder = ShmFolder::path_of(nonce);
-    if (!is_dir(folder)) break;           // it failed for a reason of its own
+    if (!is_there(folder)) break;         // it failed for a reason of its own, which start_alone() says
+    if (!ours_alone(folder)) {
+      ++strange;  // the name can be guessed, and anybody may take it: all ranks go on to the same next one
+      continue;
+    }
     if (const std::string text = answer_of(folder); !text.empty()) return answer(text);
+    ++generation;
   }
-  return say(error.message), 1;
+  return start_alone(pid, *settings, at_start);
 }
 
 }  // namespace stepscope

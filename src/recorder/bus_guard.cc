@@ -17,6 +17,9 @@ namespace {
 struct Range {
   std::atomic<uintptr_t> base{0};
   std::atomic<size_t> bytes{0};
+  // Memory of the same size that waits to be moved there: a process at its limits can no longer map any. Costs address
+  // space only, since nobody touches it. 0 = none.
+  std::atomic<uintptr_t> spare{0};
 };
 constexpr size_t kMaxRanges = 8;
 constinit Range g_ranges[kMaxRanges];
@@ -26,10 +29,16 @@ size_t g_next = 0;
 
 // Everything below runs in a signal handler: system calls and atomics only.
 
-void replace(Range& range) {
-  ::mmap(reinterpret_cast<void*>(range.base.load(std::memory_order_relaxed)), range.bytes.load(std::memory_order_relaxed),
-         PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+constexpr int kAnonymous = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+
+// False when there is no memory to put there: the faulting store would fault again, for ever.
+bool replace(Range& range) {
   turn_off("the ring file was truncated");
+  void* base = reinterpret_cast<void*>(range.base.load(std::memory_order_relaxed));
+  const size_t bytes = range.bytes.load(std::memory_order_relaxed);
+  void* spare = reinterpret_cast<void*>(range.spare.exchange(0, std::memory_order_acq_rel));
+  if (spare && ::mremap(spare, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, base) == base) return true;
+  return ::mmap(base, bytes, PROT_READ | PROT_WRITE, kAnonymous | MAP_FIXED, -1, 0) == base;
 }
 
 // Whether the last page of the mapping still has a file behind it. Reading it through the kernel cannot fault.
@@ -48,9 +57,7 @@ bool answered(const siginfo_t& info) {
     const uintptr_t base = range.base.load(std::memory_order_acquire);
     if (base == 0) continue;
     const bool ours = sent ? cut_short(range) : at >= base && at - base < range.bytes.load(std::memory_order_relaxed);
-    if (!ours) continue;
-    replace(range);
-    return true;
+    if (ours) return replace(range);
   }
   return false;
 }
@@ -82,6 +89,10 @@ void on_bus_error(int signal, siginfo_t* info, void* context) {
 void guard_mapping(void* base, size_t bytes) noexcept {
   Range& range = g_ranges[g_next++ % kMaxRanges];
   range.base.store(0, std::memory_order_release);
+  if (void* old = reinterpret_cast<void*>(range.spare.exchange(0, std::memory_order_acq_rel)))
+    ::munmap(old, range.bytes.load(std::memory_order_relaxed));
+  void* spare = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, kAnonymous, -1, 0);
+  if (spare != MAP_FAILED) range.spare.store(reinterpret_cast<uintptr_t>(spare), std::memory_order_release);
   range.bytes.store(bytes, std::memory_order_release);
   range.base.store(reinterpret_cast<uintptr_t>(base), std::memory_order_release);
   if (g_installed) return;

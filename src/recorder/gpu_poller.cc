@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <new>
 #include <string>
 
 #include "base/clock.h"
@@ -33,16 +34,16 @@ uint64_t calibration_gap_ns(uint32_t done) {
 
 pthread_mutex_t g_mutex = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t* wakeup() {
-  static pthread_cond_t* cond = [] {
-    auto* made = new pthread_cond_t;
+  static pthread_cond_t cond;
+  static pthread_cond_t* ready = [] {
     pthread_condattr_t attributes;
     ::pthread_condattr_init(&attributes);
     ::pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    ::pthread_cond_init(made, &attributes);
+    ::pthread_cond_init(&cond, &attributes);
     ::pthread_condattr_destroy(&attributes);
-    return made;
+    return &cond;
   }();
-  return cond;
+  return ready;
 }
 
 // Under g_mutex, or the wakeup falls between a check of `stop` and the wait.
@@ -58,8 +59,8 @@ void* thread_main(void*) {
   ::pthread_setname_np(::pthread_self(), "stepscope-gpu");
   static GpuPoller* poller = nullptr;
   delete poller;  // of an earlier start (tests)
-  poller = new GpuPoller(g_gpu);
-  poller->run();
+  poller = new (std::nothrow) GpuPoller(g_gpu);
+  if (poller) poller->run();
   ::pthread_mutex_lock(&g_mutex);
   g_gpu.finished.store(true);
   ::pthread_cond_broadcast(wakeup());

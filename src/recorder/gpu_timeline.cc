@@ -62,7 +62,7 @@ void make_events(uint32_t total) noexcept {
   }
 }
 
-bool start_here(std::string& reason) noexcept {
+bool start_here(std::string& reason) {
   const CudaApi* api = find_cuda_api(reason);
   if (!api) return false;
   CuContext context = nullptr;
@@ -119,9 +119,10 @@ bool gpu_arm() noexcept {
   return g_gpu.state.load() != GpuState::kStopped;
 }
 
-bool gpu_try_start() noexcept {
-  GpuState state = GpuState::kArmed;
-  if (!g_gpu.state.compare_exchange_strong(state, GpuState::kStarting)) return state == GpuState::kRunning;
+namespace {
+
+// The state is kStarting.
+bool start() {
   std::string reason;
   if (start_here(reason)) {
     g_gpu.reason.store("");
@@ -136,6 +137,21 @@ bool gpu_try_start() noexcept {
   g_gpu.state.store(made_events ? GpuState::kStopped : GpuState::kArmed);
   if (made_events) name(NameKind::kUnavailable, 0, "gpu_time: " + reason);
   return false;
+}
+
+}  // namespace
+
+bool gpu_try_start() noexcept {
+  GpuState state = GpuState::kArmed;
+  if (!g_gpu.state.compare_exchange_strong(state, GpuState::kStarting)) return state == GpuState::kRunning;
+  try {
+    return start();
+  } catch (...) {
+    g_gpu.reason.store("no memory to start");
+    if (g_gpu.state.load() == GpuState::kStarting)
+      g_gpu.state.store(g_gpu.events.load() > 0 ? GpuState::kStopped : GpuState::kArmed);
+    return gpu_running();
+  }
 }
 
 void gpu_reserve(uint32_t total) noexcept {

@@ -75,13 +75,16 @@ DescriptorV4 as_v4(const DescriptorV5& from, void* parent) {
 
 int chain_version(const char* path_or_name) noexcept {
   if (!path_or_name || !*path_or_name) return 0;
-  void* library = open_named(path_or_name);
-  for (int version = 6; library && version >= 1; --version)
-    if (symbol(library, version)) return version;
+  try {
+    void* library = open_named(path_or_name);
+    for (int version = 6; library && version >= 1; --version)
+      if (symbol(library, version)) return version;
+  } catch (...) {  // no memory
+  }
   return 0;
 }
 
-bool Chain::load(int api) noexcept {
+bool Chain::load(int api) {
   if (tried_) return active();
   tried_ = true;
   nccl_api_ = api;
@@ -102,7 +105,7 @@ bool Chain::load(int api) noexcept {
   return true;
 }
 
-bool Chain::take_symbols(void* library, int api) noexcept {
+bool Chain::take_symbols(void* library, int api) {
   const int oldest = api >= 4 ? 4 : 3;
   for (int version = api; version >= oldest; --version) {
     void* table = symbol(library, version);

@@ -21,7 +21,7 @@ namespace stepscope::recorder::nccl {
 class Chain {
  public:
   // `api`: the version that NCCL speaks with us. True when there is a plugin to serve. Tried once per process.
-  bool load(int api) noexcept;
+  bool load(int api);
   bool active() const noexcept { return active_.load(std::memory_order_acquire); }
   int mask() const noexcept { return active() ? __atomic_load_n(&mask_, __ATOMIC_RELAXED) : 0; }
   const std::string& what() const noexcept { return what_; }  // path and version, or why there is none
@@ -37,7 +37,7 @@ class Chain {
   void record_state(void* handle, int state, StateArgs* args) noexcept;
 
  private:
-  bool take_symbols(void* library, int api) noexcept;
+  bool take_symbols(void* library, int api);
 
   std::atomic<bool> active_{false};
   bool tried_ = false;

@@ -88,20 +88,27 @@ View view_of(const DescriptorV6& d) {
   return view;
 }
 
-int init_v3(void** context, int* mask) {
-  Plugin::instance().init(context, mask, {.api = 3});
+int join(void** context, int* mask, const CommView& view) {
+  if (Plugin* plugin = Plugin::find_or_make()) {
+    plugin->init(context, mask, view);
+  } else {
+    *context = nullptr;
+    *mask = 0;
+  }
   return kSuccess;
 }
+
+int init_v3(void** context, int* mask) {
+  return join(context, mask, {.api = 3});
+}
 int init_v4(void** context, int* mask, const char* name, uint64_t hash, int nodes, int ranks, int rank, LogFunction log) {
-  Plugin::instance().init(context, mask,
-                          {.api = 4, .hash = hash, .name = name, .nodes = nodes, .size = ranks, .rank = rank, .log = log});
-  return kSuccess;
+  return join(context, mask,
+              {.api = 4, .hash = hash, .name = name, .nodes = nodes, .size = ranks, .rank = rank, .log = log});
 }
 template <int kApi>
 int init_v56(void** context, uint64_t hash, int* mask, const char* name, int nodes, int ranks, int rank, LogFunction log) {
-  Plugin::instance().init(
-      context, mask, {.api = kApi, .hash = hash, .name = name, .nodes = nodes, .size = ranks, .rank = rank, .log = log});
-  return kSuccess;
+  return join(context, mask,
+              {.api = kApi, .hash = hash, .name = name, .nodes = nodes, .size = ranks, .rank = rank, .log = log});
 }
 
 template <class Descriptor>

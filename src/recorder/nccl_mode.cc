@@ -33,7 +33,7 @@ Mode pick(int api, const char* asked, bool one_queue, std::string& reason) {
 
 }  // namespace
 
-Choice choose_mode(int api, int nccl_version, uint64_t shm_free_bytes, const char* (*env)(const char*)) noexcept {
+Choice choose_mode(int api, int nccl_version, uint64_t shm_free_bytes, const char* (*env)(const char*)) {
   Choice choice;
   const char* asked = env("STEPSCOPE_NCCL");
   choice.mode = pick(api, asked, is(env("CUDA_DEVICE_MAX_CONNECTIONS"), "1"), choice.reason);
@@ -50,7 +50,7 @@ Choice choose_mode(int api, int nccl_version, uint64_t shm_free_bytes, const cha
   return choice;
 }
 
-Choice choose_mode(int api) noexcept {
+Choice choose_mode(int api) {
   struct statvfs fs;
   const uint64_t free = ::statvfs("/dev/shm", &fs) == 0 ? static_cast<uint64_t>(fs.f_bavail) * fs.f_frsize : 0;
   return choose_mode(api, loaded_nccl_version(), free, from_environment);

@@ -33,8 +33,8 @@ struct Choice {
 };
 
 // `nccl_version` as ncclGetVersion says (22809 = 2.28.9), 0 = unknown. `shm_free_bytes` of /dev/shm.
-Choice choose_mode(int api, int nccl_version, uint64_t shm_free_bytes, const char* (*env)(const char*)) noexcept;
-Choice choose_mode(int api) noexcept;  // with the real world
+Choice choose_mode(int api, int nccl_version, uint64_t shm_free_bytes, const char* (*env)(const char*));
+Choice choose_mode(int api);  // with the real world
 
 // Event types to ask for.
 int mask_of(Mode mode, int api, bool kernel_clock_on) noexcept;

@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include <cstdio>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -26,16 +27,16 @@ void on_span(uint64_t cookie, uint64_t begin_ns, uint64_t end_ns) {
 
 std::atomic<bool> g_forked{false};
 
-Plugin& Plugin::instance() noexcept {
+Plugin* Plugin::find_or_make() noexcept {
   Plugin* plugin = g_plugin.load(std::memory_order_acquire);
   if (plugin) [[likely]]
-    return *plugin;
+    return plugin;
   static std::once_flag once;
   std::call_once(once, [] { ::pthread_atfork(nullptr, nullptr, [] { g_forked.store(true, std::memory_order_relaxed); }); });
-  auto* fresh = new Plugin;
-  if (g_plugin.compare_exchange_strong(plugin, fresh, std::memory_order_acq_rel)) return *fresh;
+  auto* fresh = new (std::nothrow) Plugin;
+  if (!fresh || g_plugin.compare_exchange_strong(plugin, fresh, std::memory_order_acq_rel)) return fresh;
   delete fresh;
-  return *plugin;
+  return plugin;
 }
 
 void Plugin::reset_for_test() noexcept {
@@ -46,6 +47,18 @@ void Plugin::reset_for_test() noexcept {
 void Plugin::init(void** context, int* mask, const CommView& view) noexcept {
   *context = nullptr;
   __atomic_store_n(mask, 0, __ATOMIC_RELAXED);
+  Comm* comm = nullptr;
+  try {
+    join(context, mask, view, comm);
+  } catch (...) {  // no memory: this communicator stays unseen
+    const std::lock_guard lock(setup_);
+    if (comm) comms_.remove(comm->number.load(std::memory_order_relaxed));
+    if (mask_ == mask) mask_ = nullptr;
+    __atomic_store_n(mask, 0, __ATOMIC_RELAXED);
+  }
+}
+
+void Plugin::join(void** context, int* mask, const CommView& view, Comm*& comm) {
   if (g_forked.load(std::memory_order_relaxed)) return;
   const std::lock_guard lock(setup_);
   if (!published_) {
@@ -55,7 +68,7 @@ void Plugin::init(void** context, int* mask, const CommView& view) noexcept {
   }
   api_ = view.api;
   mode_.store(static_cast<int>(choice_.mode));
-  Comm* comm = comms_.create(view.hash, view.rank, view.size, view.nodes, view.api);
+  comm = comms_.create(view.hash, view.rank, view.size, view.nodes, view.api);
   if (!comm) return;  // more communicators than anyone has: this one stays unseen
   if (choice_.mode == Mode::kEvents || choice_.mode == Mode::kEndEvents) {
     gpu_set_span_handler(on_span);
@@ -104,7 +117,7 @@ void Plugin::announce(Comm& comm, const char* label) noexcept {
   name(NameKind::kFact, hash, text);
 }
 
-void Plugin::publish_mode(int api) noexcept {
+void Plugin::publish_mode(int api) {
   if (published_ || !gpu_has_reader()) return;  // the recorder may be opened later
   published_ = true;
   const int version = loaded_nccl_version();

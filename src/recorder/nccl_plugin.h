@@ -51,7 +51,8 @@ struct CommView {
 
 class Plugin {
  public:
-  static Plugin& instance() noexcept;  // made at the first init, never destroyed
+  static Plugin* find_or_make() noexcept;  // made at the first init, never destroyed; null without memory
+  static Plugin& instance() noexcept { return *find_or_make(); }  // after that
 
   void init(void** context, int* mask, const CommView& view) noexcept;
   void start(void* context, void** handle, const View& view, const void* descriptor) noexcept;
@@ -72,7 +73,7 @@ class Plugin {
     bool window = false;
   };
   Counts counts() noexcept;
-  Choice choice() noexcept { return choice_; }
+  const Choice& choice() const noexcept { return choice_; }
 
   // The next instance() is a new one; the old one is left alone.
   static void reset_for_test() noexcept;
@@ -90,7 +91,8 @@ class Plugin {
   void channel_end(Comm& comm, Event& event) noexcept;
   Handle chain_start(Comm& comm, Handle handle, const View& view, const void* descriptor) noexcept;
   void announce(Comm& comm, const char* name) noexcept;
-  void publish_mode(int api) noexcept;
+  void join(void** context, int* mask, const CommView& view, Comm*& comm);
+  void publish_mode(int api);
   bool sampled(uint64_t launch_number) const noexcept;
   void watch_rate() noexcept;
   void apply_mask() noexcept;

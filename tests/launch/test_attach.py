@@ -262,3 +262,36 @@ def test_ranks_that_the_main_process_spawns(alone: Alone) -> None:
     summary = alone.summary()
     assert [(r["rank"], r["steps"]) for r in summary["per_rank"]] == [(0, 20), (1, 20)], summary["observer"]
     assert summary["run"]["world_size"] == 2 and not summary["observer"]["notes"]
+
+
+def test_names_that_somebody_else_has_taken(alone: Alone) -> None:
+    """Where the ranks of a job meet can be guessed. A file, a folder that others may enter, or one of another user in
+    that place keeps nobody from being observed, and the ranks meet all the same."""
+    job = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29998"}
+    code, _, err = alone.run("stepscope.init(); loop(3)", name="first", RANK="0", LOCAL_RANK="0", **job)
+    assert code == 0, err
+    alone.summary("first")
+    place = alone.shm("first")
+    wait_for(lambda: not place.exists(), what="the shared folder to go")
+    place.write_text("")
+    try:
+        meet = """
+open('up' + os.environ['RANK'], 'w').close()
+while len([f for f in os.listdir('.') if f[:2] == 'up']) < 2: time.sleep(0.01)
+"""
+        code = "stepscope.init()\n" + meet + "loop(60, 0.01)"
+        ranks = [alone.start(code, RANK=str(r), LOCAL_RANK=str(r), **job) for r in range(2)]
+        for rank in ranks:
+            _, err = rank.communicate(timeout=60)
+            assert rank.returncode == 0, err
+        assert [r["rank"] for r in alone.summary()["per_rank"]] == [0, 1]
+        place.unlink()
+        place.mkdir(mode=0o777)
+        place.chmod(0o777)
+        code, _, err = alone.run("stepscope.init(); loop(7)", name="third", RANK="0", LOCAL_RANK="0", **job)
+        assert code == 0 and alone.summary("third")["steps"]["count"] == 7, err
+    finally:
+        if place.is_dir():
+            place.rmdir()
+        else:
+            place.unlink(missing_ok=True)
