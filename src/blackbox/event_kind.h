@@ -127,7 +127,7 @@ enum class NameKind : uint16_t {
   kModule = 1,      // class name of a root module
   kOptimizer = 2,   // class name
   kLoader = 3,      // "DataLoader(workers=4,batch=16,pin=0,persistent=0,dataset=Toy)"
-  kGroup = 4,       // "desc|0,1,2,3" global ranks; text before '|' may be empty
+  kGroup = 4,       // "desc|0,1,8-15,16-72:8" global ranks, from-to:step; text before '|' may be empty
   kPhase = 5,       // trace_phase
   kValue = 6,       // log() key
   kException = 7,   // "ValueError: NaN loss in batch 150"

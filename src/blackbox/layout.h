@@ -22,6 +22,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "blackbox/event_kind.h"
+
 namespace stepscope::blackbox {
 
 inline constexpr char kMagic[8] = {'S', 'T', 'E', 'P', 'S', 'C', 'O', 'P'};
@@ -31,7 +33,7 @@ inline constexpr uint32_t kRecordBytes = 64;
 inline constexpr uint64_t kDefaultCapacity = 64 * 1024;  // 4 MiB of records
 inline constexpr uint64_t kMinCapacity = 4 * 1024;       // 256 KiB: the least that still covers 100 ms of a busy rank
 inline constexpr uint64_t kMaxCapacity = 1ull << 22;     // 256 MiB: a sparse file must not keep a reader busy
-inline constexpr uint32_t kDefaultNamesBytes = 64 * 1024;
+inline constexpr uint32_t kDefaultNamesBytes = 128 * 1024;
 inline constexpr uint32_t kMaxNamesBytes = 16 * 1024 * 1024;
 inline constexpr uint32_t kMaxNameLength = 65528;        // multiple of 8, fits 16 bits
 
@@ -120,6 +122,20 @@ struct NameEntry {
   uint64_t id;
 };
 static_assert(sizeof(NameEntry) == 16);
+// Room at the end of the region that names of this kind leave to others: a sixteenth is for exceptions alone, the last
+// words of a process; what a program may make any number of (phases, values, call sites, models, optimizers) leaves a
+// quarter.
+constexpr uint64_t names_left_to_others(NameKind kind, uint32_t names_bytes) {
+  switch (kind) {
+    case NameKind::kException: return 0;
+    case NameKind::kPhase:
+    case NameKind::kValue:
+    case NameKind::kCallSite:
+    case NameKind::kModule:
+    case NameKind::kOptimizer: return names_bytes / 4;
+    default: return names_bytes / 16;
+  }
+}
 inline constexpr uint32_t kNameReady = 0x4e414d45;  // "NAME"
 constexpr uint64_t name_entry_bytes(uint16_t length) {
   return sizeof(NameEntry) + ((static_cast<uint64_t>(length) + 7) & ~7ull);

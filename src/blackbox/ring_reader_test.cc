@@ -360,7 +360,7 @@ TEST_F(RingReaderTest, ScribbledNamesEndTheList) {
 }
 
 TEST_F(RingReaderTest, NamesHeadBeyondTheRegionIsBounded) {
-  while (writer_->add_name(NameKind::kModule, 1, "x")) {
+  while (writer_->add_name(NameKind::kException, 1, "x")) {
   }
   writer_->header().names_head = ~uint64_t{0};
   std::vector<Name> names;

@@ -166,9 +166,10 @@ Result<std::unique_ptr<RingWriter>> RingWriter::attach(const std::string& path) 
 bool RingWriter::add_name(NameKind kind, uint64_t id, std::string_view text) noexcept {
   const uint16_t length = static_cast<uint16_t>(std::min<size_t>(text.size(), kMaxNameLength));
   const uint64_t size = name_entry_bytes(length);
+  const uint64_t room = names_bytes_ - names_left_to_others(kind, names_bytes_);
   uint64_t at = header_->names_head.load(std::memory_order_relaxed);
   do {
-    if (at % 8 != 0 || at > names_bytes_ || size > names_bytes_ - at) {
+    if (at % 8 != 0 || at > room || size > room - at) {
       header_->names_dropped.fetch_add(1, std::memory_order_relaxed);
       return false;
     }

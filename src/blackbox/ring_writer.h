@@ -65,7 +65,8 @@ class RingWriter {
     slot.seq.store(2 * index + 2, std::memory_order_release);
   }
 
-  // Appends a name; text beyond 65528 bytes is cut. False (and counted in the header) when the region is full.
+  // Appends a name; text beyond 65528 bytes is cut. False (and counted in the header) when the region is full
+  // for names of its kind (names_left_to_others).
   bool add_name(NameKind kind, uint64_t id, std::string_view text) noexcept;
 
   Header& header() noexcept { return *header_; }

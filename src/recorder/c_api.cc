@@ -24,13 +24,13 @@ uint64_t name_id(std::string_view text) {
   return h ? h : 1;
 }
 
-// Ids whose text is in the ring already, without a lock. With more names than slots a text may be written again: the
-// names region fills sooner and says so, marks are not touched. Emptied by each open, since a ring starts without names.
+// Ids whose text is in the ring already, without a lock. With more names than slots the newest stay without a text: to
+// write one again at each mark would use up the region. Emptied by each open, since a ring starts without names.
 struct KnownNames {
-  static constexpr size_t kSlots = 256;
+  static constexpr size_t kSlots = 1024;
   std::atomic<uint64_t> ids[2][kSlots] = {};
 
-  // True for the first caller with this id.
+  // True for the first caller with this id, if there is a slot for it.
   bool add(bool value, uint64_t id) {
     for (size_t i = 0; i < 16; ++i) {
       std::atomic<uint64_t>& slot = ids[value][(id + i) % kSlots];
@@ -39,7 +39,8 @@ struct KnownNames {
       if (seen == 0 && slot.compare_exchange_strong(seen, id, std::memory_order_relaxed)) return true;
       if (seen == id) return false;
     }
-    return true;
+    recorder::count_dropped_name();
+    return false;
   }
   void clear() {
     for (auto& kind : ids)

@@ -58,6 +58,11 @@ bool name(NameKind kind, uint64_t id, std::string_view text) noexcept {
   return ring && ring->add_name(kind, id, text);
 }
 
+void count_dropped_name() noexcept {
+  if (blackbox::RingWriter* ring = g_state.ring.load(std::memory_order_acquire))
+    ring->header().names_dropped.fetch_add(1, std::memory_order_relaxed);
+}
+
 const blackbox::Control* control() noexcept {
   blackbox::RingWriter* ring = g_state.ring.load(std::memory_order_acquire);
   return ring ? &ring->header().control : nullptr;

@@ -63,6 +63,9 @@ void usage_mark() noexcept;
 // Lock-free; copies the text. False when off or when the names region is full (counted in the ring).
 bool name(NameKind kind, uint64_t id, std::string_view text) noexcept;
 
+// Counts a name that the caller could not keep apart from others, so that it was not given to name().
+void count_dropped_name() noexcept;
+
 // What the agent asks of this rank; null when off. Stays mapped for ever.
 const blackbox::Control* control() noexcept;
 

@@ -60,6 +60,7 @@ class Ring:
     names: dict[tuple[int, int], str]
     texts: list[tuple[int, int, str]] = field(default_factory=list)
     torn: int = 0
+    names_dropped: int = 0
 
     def of(self, *whats: str) -> list[Record]:
         return [r for r in self.records if r.what in whats or r.kind in whats]
@@ -100,9 +101,10 @@ def read(path: Path | str) -> Ring:
     attempt, rank, local_rank, world_size, node_rank, pid = struct.unpack_from("<6i", data, 48)
     process_start, _, _, evidence, life, _, _ = struct.unpack_from("<7Q", data, 144)
     (head,) = struct.unpack_from("<Q", data, 256)
-    (names_head,) = struct.unpack_from("<Q", data, 320)
+    names_head, names_dropped = struct.unpack_from("<2Q", data, 320)
     ring = Ring(Path(path), rank, local_rank, world_size, node_rank, attempt, pid, evidence, life, process_start, head, [], {})
     _read_names(ring, data, HEADER_BYTES, min(names_head, names_bytes))
+    ring.names_dropped = names_dropped
     base = HEADER_BYTES + names_bytes
     for index in range(max(0, head - capacity), head):
         slot = struct.unpack_from("<8Q", data, base + RECORD_BYTES * (index % capacity))

@@ -45,10 +45,11 @@ def _try(action: Callable[[], None]) -> None:
 
 
 def _after_fork() -> None:
-    from stepscope.hooks import names
+    from stepscope.hooks import loader_ids, names
 
     native.after_fork()
     names.after_fork()
+    loader_ids.after_fork()
 
 
 def install(torch: ModuleType, _native: ModuleType) -> None:

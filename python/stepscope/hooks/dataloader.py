@@ -4,28 +4,29 @@ its workers, and the fetches inside worker processes.
 
 from __future__ import annotations
 
-import itertools
 from types import ModuleType
 from typing import Any
 
 from stepscope import _kinds as k
 from stepscope import _native as native
 from stepscope._late import when_imported
-from stepscope.hooks import advice, names, opening
+from stepscope.hooks import advice, loader_ids, names, opening
 from stepscope.hooks.worker import WorkerEntry, can_be_spawned
 
-_ids = itertools.count(1)
 _MARK = "_stepscope_loader"
 
 
 def loader_id(loader: Any) -> int:
-    """A small number for a loader object, the same as long as it lives. A copy of a loader gets its own."""
+    """A small number for a loader object, the same as long as it lives. A copy of a loader gets its own; a loader that
+    takes the place of one that is gone gets that one's."""
     known = loader.__dict__.get(_MARK)
     if known is not None and known[0] == id(loader):
         return int(known[1])
-    number = next(_ids)
+    text = describe(loader)
+    number, new = loader_ids.number_for(loader, text, getattr(loader, "dataset", None))
     loader.__dict__[_MARK] = (id(loader), number)
-    names.name(k.NAME_LOADER, number, describe(loader))
+    if new:
+        names.name(k.NAME_LOADER, number, text)
     return number
 
 
@@ -58,9 +59,11 @@ def batch_size(loader: Any) -> int:
 
 def _new_loader(iterator: Any) -> int:
     """An id for an iterator that no wrapped ``__iter__`` has made."""
-    number = next(_ids)
+    text = f"{type(iterator).__name__}(workers={getattr(iterator, '_num_workers', 0)})"
+    number, new = loader_ids.number_for(iterator, text)
     setattr(iterator, _MARK, number)
-    names.name(k.NAME_LOADER, number, f"{type(iterator).__name__}(workers={getattr(iterator, '_num_workers', 0)})")
+    if new:
+        names.name(k.NAME_LOADER, number, text)
     return number
 
 

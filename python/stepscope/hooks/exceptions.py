@@ -11,22 +11,25 @@ from stepscope import _kinds as k
 from stepscope.hooks import names
 
 
+_MOST_OF_THREADS = 8  # exceptions that end only a thread: the names region has room for these and the last one
 _hooked = False
+_of_threads = 0
 _last: list[BaseException] = []  # the exception already recorded as the end of the process
 
 
 def describe(kind: type[BaseException], value: BaseException | None) -> str:
-    """``"ValueError: first line"``, at most 400 characters. Never raises."""
+    """``"ValueError: first line"``, at most 400 bytes. Never raises."""
     try:
         text = str(value) if value is not None else ""
     except Exception:
         text = ""
     line = text.strip().splitlines()[0] if text.strip() else ""
-    return f"{kind.__name__}: {line}"[:400]
+    return f"{kind.__name__}: {line}".encode(errors="replace")[:400].decode(errors="ignore")
 
 
 def record(kind: type[BaseException], value: BaseException | None, of_process: bool) -> None:
     """Writes the exception; ``of_process`` when it ends the process. Never raises."""
+    global _of_threads
     try:
         from stepscope import _native as native
 
@@ -37,7 +40,9 @@ def record(kind: type[BaseException], value: BaseException | None, of_process: b
         if native.active() and kind is not SystemExit:
             text = describe(kind, value)
             ident = k.text_id(text)
-            names.name(k.NAME_EXCEPTION, ident, text)
+            if of_process or _of_threads < _MOST_OF_THREADS:
+                _of_threads += not of_process
+                names.name(k.NAME_EXCEPTION, ident, text)
             native.mark(k.EXCEPTION, k.MARK, ident)
             if of_process:
                 native.set_life(k.LIFE_EXCEPTION)

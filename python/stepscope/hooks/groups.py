@@ -1,6 +1,9 @@
 """Process groups: their members, their collectives (hooks of torch 2.14 and newer), and the names a DeviceMesh gives.
 
-A group's id is the same on all its members: a hash of its name and its global ranks.
+A group's id is the same on all its members: a hash of its global ranks and of its place among the groups of these
+ranks that exist at the same time. Programs that make groups and destroy them again use few ids that way, and a group
+that takes the place of one that is gone goes on with its count of collectives. All members make and destroy groups in
+the same order, so that they agree; when an object is collected says nothing.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from stepscope._late import when_imported
 from stepscope.hooks import boundary, names
 from stepscope.hooks._replace import replace_everywhere
 
+_LEAST_OF_A_RANGE = 4
 _HOOK_ID = 0x5353  # any number that others are unlikely to take
 _OPS = {
     "SEND": k.SEND,
@@ -39,22 +43,45 @@ _OPS = {
 
 
 class _Known:
-    """A group that has been seen: its id, its hooks, and whether the post hook is registered. Holds no reference to it:
-    when a group goes, its threads must be joined as early as without us."""
+    """A group that has been seen: its place, its hooks, and whether the post hook is registered. Holds no reference to
+    it: when a group goes, its threads must be joined as early as without us."""
 
-    def __init__(self, group: Any, ident: int, hooks: tuple[Any, Any] | None) -> None:
-        self.ref, self.ident, self.hooks, self.post = weakref.ref(group), ident, hooks, False
+    def __init__(self, group: Any, place: _Place) -> None:
+        self.ref, self.place, self.post = weakref.ref(group), place, False
+        self.ident, self.hooks = place.ident, place.hooks
+
+
+class _Place:
+    """One of the groups of certain ranks: its id, its hooks with their counts, and whether a group is there now."""
+
+    def __init__(self, ranks: list[int], number: int) -> None:
+        self.ident = k.text_id(f"{','.join(map(str, ranks))}|{number}")
+        self.hooks: tuple[Any, Any] | None = None
+        self.taken = False
 
 
 _known: dict[int, _Known] = {}  # by id() of the group
+_places: dict[tuple[int, ...], list[_Place]] = {}  # by global ranks in the order of the group
 _meshes: list[weakref.ref[Any]] = []
 _c10d: Any = None
 _want_work_keys = False
+_GONE = object()
 
 
-def group_id(name: str, ranks: list[int]) -> int:
-    """The id of a group: equal on all ranks that are in it."""
-    return k.text_id(f"{name}|{','.join(map(str, ranks))}")
+def ranges(ranks: list[int]) -> str:
+    """Ranks as text: ``"0-7,16"``; ``"0-56:8"`` counts in eights. At least four in a row make a range."""
+    parts, at = [], 0
+    while at < len(ranks):
+        end, step = at + 1, ranks[at + 1] - ranks[at] if at + 1 < len(ranks) else 0
+        while step > 0 and end < len(ranks) and ranks[end] - ranks[end - 1] == step:
+            end += 1
+        if end - at < _LEAST_OF_A_RANGE:
+            parts.append(str(ranks[at]))
+            at += 1
+            continue
+        parts.append(f"{ranks[at]}-{ranks[end - 1]}" + (f":{step}" if step > 1 else ""))
+        at = end
+    return ",".join(parts)
 
 
 def world() -> Any:
@@ -70,11 +97,11 @@ def members(group: Any) -> list[int]:
 
 def rescan() -> None:
     """Looks at every process group: hooks new ones, forgets gone ones, names both groups and meshes."""
-    live = list(_c10d._world.pg_map)
-    for ident in [i for i, known in _known.items() if not any(known.ref() is g for g in live)]:
-        del _known[ident]
-    for group in live:
-        if id(group) not in _known:
+    live = {id(group): group for group in _c10d._world.pg_map}
+    for ident in [i for i, known in _known.items() if known.ref() is not live.get(i, _GONE)]:
+        _forget(ident)
+    for ident, group in live.items():
+        if ident not in _known:
             _adopt(group)
     default = known_id(world())
     native.set_groups(len(live), default)
@@ -93,7 +120,7 @@ def release(group: Any = None) -> None:
         live = known.ref()
         if group is not None and live is not group:
             continue
-        del _known[ident]
+        _forget(ident)
         if live is not None and known.hooks is not None:
             live.unregister_pre_hook(_HOOK_ID)
             if known.post:
@@ -102,36 +129,58 @@ def release(group: Any = None) -> None:
         native.set_groups(0, 0)
 
 
+def _forget(ident: int) -> None:
+    _known.pop(ident).place.taken = False
+
+
+def _place_for(ranks: list[int]) -> _Place:
+    places = _places.setdefault(tuple(ranks), [])
+    for place in places:
+        if not place.taken:
+            return place
+    places.append(_Place(ranks, len(places)))
+    return places[-1]
+
+
 def _adopt(group: Any) -> None:
     ranks = members(group)
-    ident = group_id(_c10d._world.pg_names[group], ranks)
+    place = _place_for(ranks)
+    place.taken = True
     label = getattr(group, "group_desc", "") or ""
     label = "" if label == "undefined" else label.removeprefix("mesh_")
-    names.name(k.NAME_GROUP, ident, f"{label}|{','.join(map(str, ranks))}")
-    hooks = None
+    names.once(k.NAME_GROUP, place.ident, f"{label}|{ranges(ranks)}")
+    known = _known[id(group)] = _Known(group, place)
     if hasattr(group, "register_pre_hook"):
-        hooks = native.group_hooks(ident, ranks)
-        group.register_pre_hook(_HOOK_ID, hooks[0])
+        if place.hooks is None:
+            place.hooks = native.group_hooks(place.ident, ranks)
+        known.hooks = place.hooks
+        group.register_pre_hook(_HOOK_ID, place.hooks[0])
+        _sync_post_hook(known, _post_wanted())
     else:
         names.unavailable("collectives", "torch before 2.14 has no process-group hooks; waits are seen, issues are not")
-    _known[id(group)] = _Known(group, ident, hooks)
-    _sync_post_hooks()
+
+
+def _post_wanted() -> bool:
+    """Post hooks cost about half a microsecond per operation: they are there only while something needs them."""
+    control = native.control()
+    return _want_work_keys or (control is not None and control[0] > native.counters()[0])
+
+
+def _sync_post_hook(known: _Known, wanted: bool) -> None:
+    group = known.ref()
+    if group is None or known.hooks is None or known.post == wanted:
+        return
+    if wanted:
+        group.register_post_hook(_HOOK_ID, known.hooks[1])
+    else:
+        group.unregister_post_hook(_HOOK_ID)
+    known.post = wanted
 
 
 def _sync_post_hooks() -> None:
-    """Post hooks cost about half a microsecond per operation: they are there only while something needs them."""
-    control = native.control()
-    stamps = control is not None and control[0] > native.counters()[0]
-    wanted = _want_work_keys or stamps
+    wanted = _post_wanted()
     for known in _known.values():
-        group = known.ref()
-        if group is None or known.hooks is None or known.post == wanted:
-            continue
-        if wanted:
-            group.register_post_hook(_HOOK_ID, known.hooks[1])
-        else:
-            group.unregister_post_hook(_HOOK_ID)
-        known.post = wanted
+        _sync_post_hook(known, wanted)
 
 
 def _work_keys() -> None:
@@ -142,17 +191,17 @@ def _work_keys() -> None:
 
 def _name_meshes() -> None:
     """``"dp,tp|2,2|0,1|<id>,<id>"`` for each mesh with named dimensions."""
-    for ref in list(_meshes):
+    waiting = []
+    for ref in _meshes:
         mesh = ref()
-        if mesh is None:
-            _meshes.remove(ref)
-            continue
         try:
-            text = _describe_mesh(mesh)
-        except Exception:
+            text = _describe_mesh(mesh) if mesh is not None else ""
+        except Exception:  # its groups are not there yet
+            waiting.append(ref)
             continue
         if text:
             names.once(k.NAME_MESH, k.text_id(text), text)
+    _meshes[:] = waiting
 
 
 def _describe_mesh(mesh: Any) -> str:
@@ -161,7 +210,7 @@ def _describe_mesh(mesh: Any) -> str:
         return ""
     ids = [known_id(g) for g in mesh.get_all_groups()]
     if 0 in ids or len(ids) != len(dims):
-        return ""
+        raise LookupError("a group of the mesh is not known")
     join = ",".join
     shape = join(str(n) for n in mesh.mesh.shape)
     return f"{join(dims)}|{shape}|{join(map(str, coordinate))}|{join(map(str, ids))}"
