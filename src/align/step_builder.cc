@@ -18,6 +18,7 @@
 #include "align/step_accumulator.h"
 #include "align/step_rule.h"
 #include "align/sync_sites.h"
+#include "align/training_thread.h"
 #include "blackbox/event_kind.h"
 
 namespace stepscope {
@@ -27,15 +28,10 @@ namespace {
 constexpr int64_t kTagFloorNs = 1'000'000;        // a millisecond of compile, save or validation tags a step
 constexpr size_t kMaxUndecided = 4 * StepRule::kFallbackBackwards;
 
-bool is_training_thread_kind(Kind kind, uint64_t a) {
-  return kind == Kind::kOptimizer || kind == Kind::kStep || kind == Kind::kScalerStep || (kind == Kind::kBackward && a == 1);
-}
-
 }  // namespace
 
 struct StepBuilder::Impl {
-  uint32_t main_thread = 0;
-  bool main_thread_certain = false;
+  TrainingThread training;
   RankLife life;
   NameBook names;
 
@@ -276,14 +272,25 @@ struct StepBuilder::Impl {
 
   // -- events --------------------------------------------------------------------------------------------------------
 
-  bool on_main(const Event& e, Kind kind) {
-    if (is_training_thread_kind(kind, e.a) && (!main_thread_certain || main_thread == 0)) {
-      if (main_thread != e.thread) stack.clear();
-      main_thread = e.thread;
-      main_thread_certain = true;
-    }
-    if (main_thread == 0) main_thread = e.thread;
-    return e.thread == main_thread;
+  bool in_no_step() const {
+    return !stack.inside(Kind::kBackward) && !stack.inside(Kind::kOptimizer) && !stack.inside(Kind::kForward) &&
+           !stack.inside(Kind::kStep) && !stack.inside(Kind::kFetch);
+  }
+
+  // Another thread is followed: its records so far come first.
+  void change_thread() {
+    stack.clear();
+    step_depth = 0;
+    loss_gap = evaluating = false;
+    for (const Event& e : training.take_records()) handle(e, true);
+  }
+
+  void say_threads() {
+    const uint64_t steps = training.steps_not_followed();
+    if (steps == 0) return;
+    life.unavailable.push_back("steps of other threads: " + std::to_string(steps) + " steps of " +
+                               std::to_string(training.at_the_same_time()) +
+                               " other threads, which trained at the same time, are not in the figures");
   }
 
   void training_work() {
@@ -465,6 +472,7 @@ struct StepBuilder::Impl {
     switch (kind) {
       case Kind::kBackwardOwn:
         // Only where something can be waited for; otherwise the rest of backward is its own work.
+        if (training.is_other(e.thread)) return;  // of a backward of its own
         if (OpenSpan* backward = stack.innermost(Kind::kBackward)) backward->own_ended = true;
         return;
       case Kind::kCollective:
@@ -551,13 +559,18 @@ struct StepBuilder::Impl {
     if (finished) return;
     ++records_since;
     ++life.records;
+    const bool main = training.follows(e, in_no_step());
+    if (training.take_changed()) change_thread();
+    handle(e, main);
+  }
+
+  void handle(const Event& e, bool main) {
     const Kind kind = kind_of(e.kind);
     const Edge edge = edge_of(e.kind);
-    const bool main = on_main(e, kind);
     // Records of several threads are in order of claim, not of time: never go back.
     const int64_t t = std::max(static_cast<int64_t>(e.time_ns), last_ns);
     if (edge == Edge::kMark) {
-      const bool moves_time = main || kind == Kind::kBackwardOwn;
+      const bool moves_time = main || (kind == Kind::kBackwardOwn && !training.is_other(e.thread));
       if (moves_time) charge(t);
       mark(e, kind, t, main);
       if (kind == Kind::kGpuMark) release(false);
@@ -571,6 +584,8 @@ struct StepBuilder::Impl {
 
   void finish(int64_t end_ns) {
     if (finished) return;
+    if (training.last_call(in_no_step()) && training.take_changed()) change_thread();
+    say_threads();
     const int64_t t = std::max(end_ns, last_ns);
     const Now now = stack.now(gap(), tail_stalls());
     life.open_phase = now.stall ? now.phase : now.category;
@@ -590,7 +605,9 @@ struct StepBuilder::Impl {
   }
 };
 
-StepBuilder::StepBuilder(uint32_t main_thread) : impl_(std::make_unique<Impl>()) { impl_->main_thread = main_thread; }
+StepBuilder::StepBuilder(uint32_t main_thread) : impl_(std::make_unique<Impl>()) {
+  impl_->training = TrainingThread(main_thread);
+}
 StepBuilder::~StepBuilder() = default;
 StepBuilder::StepBuilder(StepBuilder&&) noexcept = default;
 StepBuilder& StepBuilder::operator=(StepBuilder&&) noexcept = default;

@@ -19,7 +19,8 @@ namespace stepscope {
 
 class StepBuilder {
  public:
-  explicit StepBuilder(uint32_t main_thread = 0);  // 0 = the thread of the first optimizer, backward or step event
+  explicit StepBuilder(uint32_t main_thread = 0);  // 0 = the thread of the first optimizer, backward or step event; see
+                                                   // training_thread.h for programs that train in several
   ~StepBuilder();
   StepBuilder(StepBuilder&&) noexcept;
   StepBuilder& operator=(StepBuilder&&) noexcept;

@@ -16,6 +16,7 @@ namespace {
 class Loop {
  public:
   explicit Loop(uint32_t thread = 7) : thread_(thread) {}
+  Loop& on(uint32_t thread) { return thread_ = thread, *this; }
   Loop& pass(int64_t us) { return t_ += static_cast<uint64_t>(us) * 1000, *this; }
   Loop& begin(Kind k, uint64_t a = 0, uint16_t flags = 0, uint64_t b = 0) { return send(k, Edge::kBegin, a, flags, b); }
   Loop& end(Kind k, uint64_t a = 0, uint16_t flags = 0) { return send(k, Edge::kEnd, a, flags, 0); }
@@ -74,6 +75,60 @@ void expect_closed_budget(const std::vector<RankStep>& steps) {
       for (size_t c = 0; c < kCategoryCount; ++c) together[c] += segment[c];
     EXPECT_EQ(together, s.own);
   }
+}
+
+TEST(StepBuilder, ThreadsThatTrainOneAfterTheOtherGiveOneRowOfSteps) {
+  Loop loop;
+  for (uint32_t thread = 1; thread <= 4; ++thread)
+    for (int i = 0; i < 7; ++i) loop.on(thread).fetch().forward(thread).backward().optimizer(thread).pass(1000);
+  for (int i = 0; i < 2; ++i) loop.on(9).fetch().forward(9).backward().optimizer(9);  // the last one does little
+  const auto steps = loop.finish();
+  EXPECT_EQ(steps.size(), 4u * 7 + 2);
+  for (const RankStep& step : steps) {
+    EXPECT_NEAR(static_cast<double>(step.own[index(Category::kOptimizer)]) * 1e-3, 300, 1) << step.step;
+    EXPECT_NEAR(static_cast<double>(step.own[index(Category::kBackward)]) * 1e-3, 2005, 1) << step.step;
+    EXPECT_EQ(step.fetch.fetches, 1u) << step.step;
+  }
+  EXPECT_TRUE(loop.builder.life().unavailable.empty());
+}
+
+TEST(StepBuilder, ThreadsThatTrainAtTheSameTimeAreSaidPlainly) {
+  Loop loop;
+  for (int i = 0; i < 50; ++i) {
+    loop.on(1).begin(Kind::kBackward, 1).pass(500);
+    loop.on(2).begin(Kind::kBackward, 1).pass(500).mark(Kind::kBackwardOwn);
+    loop.on(1).mark(Kind::kBackwardOwn).pass(500).end(Kind::kBackward, 1).optimizer(1);
+    loop.on(2).end(Kind::kBackward, 1).optimizer(2).optimizer(3);
+    loop.on(3).backward().optimizer(4);
+  }
+  const auto steps = loop.finish();
+  EXPECT_EQ(steps.size(), 50u);
+  ASSERT_EQ(loop.builder.life().unavailable.size(), 1u);
+  const std::string& said = loop.builder.life().unavailable[0];
+  EXPECT_TRUE(said.starts_with("steps of other threads: ")) << said;
+  EXPECT_NE(said.find(" steps of 2 other threads"), std::string::npos) << said;
+}
+
+TEST(StepBuilder, AnotherThreadsBackwardEndsNoOwnWork) {
+  Loop loop;
+  loop.builder.life().world_size = 2;  // the tail of a backward is a stall
+  for (int i = 0; i < 10; ++i) {
+    loop.on(1).begin(Kind::kBackward, 1).pass(1000);
+    loop.on(2).begin(Kind::kBackward, 1).pass(10).mark(Kind::kBackwardOwn).end(Kind::kBackward, 1).optimizer(2);
+    loop.on(1).pass(1000).mark(Kind::kBackwardOwn).pass(100).end(Kind::kBackward, 1).optimizer(1);
+  }
+  for (const RankStep& step : loop.finish())
+    EXPECT_NEAR(static_cast<double>(step.stall_ns()) * 1e-3, 100, 1) << step.step;
+}
+
+TEST(StepBuilder, AThreadThatOnlyHelpsIsNotFollowed) {
+  Loop loop;
+  for (int i = 0; i < 20; ++i) {
+    loop.on(1).forward().backward().optimizer();
+    for (int j = 0; j < 5; ++j) loop.on(2).fetch(2).forward(2, false).span(Kind::kSave, 10).span(Kind::kGc, 10);
+  }
+  EXPECT_EQ(loop.finish().size(), 20u);
+  EXPECT_TRUE(loop.builder.life().unavailable.empty());
 }
 
 TEST(StepRule, PlainLoop) {
