@@ -24,7 +24,7 @@ PyObject* own_end(PyObject*, PyObject*) {
 // Gradient hook of the loss: the first moment at which a final callback can be queued.
 PyObject* own_end_hook(PyObject*, PyObject*) {
   const Ref done(PyObject_CallFunctionObjArgs(g_hooks.queue_callback, g_own_end, nullptr));
-  if (!done) PyErr_Clear();
+  if (!done) drop_error();
   return none();
 }
 
@@ -41,7 +41,7 @@ bool compiled_autograd() {
     const Ref key(PyUnicode_FromString("torch._dynamo.compiled_autograd"));
     g_compiled_autograd = key ? PyImport_GetModule(key.get()) : nullptr;
     if (!g_compiled_autograd) {
-      PyErr_Clear();
+      drop_error();
       return false;
     }
   }
@@ -57,12 +57,12 @@ class LossHook {
     if (!outputs || !PyTuple_Check(outputs) || PyTuple_Size(outputs) < 1 || compiled_autograd()) return;
     PyObject* loss = PyTuple_GetItem(outputs, 0);
     if (is_plain(loss) && attribute(loss, g_str_requires_grad).get() == Py_True && !put(loss)) hooks_ = Ref();
-    PyErr_Clear();
+    drop_error();
   }
   ~LossHook() {
     if (!hooks_) return;
     KeepError keep;
-    if (PyObject_DelItem(hooks_.get(), g_key) != 0) PyErr_Clear();
+    if (PyObject_DelItem(hooks_.get(), g_key) != 0) drop_error();
   }
 
  private:
@@ -84,18 +84,31 @@ class LossHook {
   Ref hooks_;
 };
 
+void begun(ThreadState& thread) {
+  thread.backward_depth = 1;
+  ++g_hooks.backwards_open;
+}
+
+void ended(ThreadState& thread) {
+  thread.backward_depth = 0;
+  ++thread.backward_ends;
+  --g_hooks.backwards_open;
+  ++g_hooks.backward_ends;
+}
+
 // torch.autograd.graph._engine_run_backward(t_outputs, *args, accumulate_grad=…)
 PyObject* run_backward(const Call& call) {
   if (may_open()) [[unlikely]] open_by_hook();
-  const bool outermost = g_hooks.backward_depth == 0 && g_hooks.compiling == 0;  // tracing a joint graph is no backward
+  ThreadState& thread = t_hooks;
+  const bool outermost = thread.compiling == 0 && !in_backward();  // tracing a joint graph is no backward
   if (!outermost || !active()) {
-    ++g_hooks.backward_depth;
+    ++thread.backward_depth;
     PyObject* result = call.proceed();
-    if (g_hooks.backward_depth > 0) --g_hooks.backward_depth;
+    if (thread.backward_depth > 0) --thread.backward_depth;
     return result;
   }
   const bool accumulate = call.argument(call.count(), "accumulate_grad") == Py_True;
-  ++g_hooks.backward_depth;
+  begun(thread);
   boundary_mark(Kind::kBackward, Edge::kBegin, accumulate);
   PyObject* result;
   {
@@ -103,29 +116,30 @@ PyObject* run_backward(const Call& call) {
     if (accumulate && g_hooks.own_end && g_hooks.queue_callback) hook.emplace(call.argument(0, "t_outputs"));
     result = call.proceed();
   }
-  g_hooks.backward_depth = 0;
-  ++g_hooks.backward_ends;
+  ended(thread);
   boundary_mark(Kind::kBackward, Edge::kEnd, accumulate);
   if (result) evidence(blackbox::kEvidenceBackward);
   // Loops without an optimizer have no other boundary. Some backwards are waited for: accumulation comes first, too.
   const bool no_optimizer = g_hooks.optimizer_begins == 0 && g_hooks.backward_ends >= kBackwardsWithoutOptimizer;
-  if (result && no_optimizer && !step_boundary()) {
-    Py_DECREF(result);
-    return nullptr;
-  }
+  if (result && no_optimizer) step_boundary();
   return result;
 }
 
 // ---- a backward that is not torch's (stepscope.wrap_backward) ----
 
 PyObject* backward_begin(PyObject*, PyObject*) {
-  if (g_hooks.backward_depth++ == 0) boundary_mark(Kind::kBackward, Edge::kBegin, 1);
+  if (t_hooks.backward_depth > 0) {
+    ++t_hooks.backward_depth;
+    return none();
+  }
+  begun(t_hooks);
+  boundary_mark(Kind::kBackward, Edge::kBegin, 1);
   return none();
 }
 
 PyObject* backward_end(PyObject*, PyObject*) {
-  if (g_hooks.backward_depth == 0 || --g_hooks.backward_depth > 0) return none();
-  ++g_hooks.backward_ends;
+  if (t_hooks.backward_depth == 0 || --t_hooks.backward_depth > 0) return none();
+  ended(t_hooks);
   boundary_mark(Kind::kBackward, Edge::kEnd, 1);
   evidence(blackbox::kEvidenceBackward);
   return none();
@@ -144,6 +158,13 @@ PyMethodDef g_functions[] = {
 };
 
 }  // namespace
+
+bool for_other_backward() noexcept {
+  if (!g_hooks.graph_task) return true;
+  const Ref id(PyObject_CallFunctionObjArgs(g_hooks.graph_task, nullptr));
+  if (!id) drop_error();
+  return as_u64(id.get(), ~0ull) != ~0ull;
+}
 
 int add_backward_functions(PyObject* module) {
   g_str_requires_grad = PyUnicode_InternFromString("requires_grad");

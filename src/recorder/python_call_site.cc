@@ -45,7 +45,7 @@ bool is_library(const char* path) {
 }
 
 // Entries stay for ever: a program has few lines that block, and names in the ring cannot be taken back.
-const Site* site_of(PyObject* frame) noexcept {
+const Site* site_of(PyObject* frame) {
   const Ref code(reinterpret_cast<PyObject*>(PyFrame_GetCode(reinterpret_cast<PyFrameObject*>(frame))));
   const int line = PyFrame_GetLineNumber(reinterpret_cast<PyFrameObject*>(frame));
   const uint64_t hash = (id_of(code.get()) >> 4) * 0x9e3779b97f4a7c15ull ^ static_cast<uint64_t>(line);
@@ -54,17 +54,17 @@ const Site* site_of(PyObject* frame) noexcept {
     if (slot && (slot->code != code.get() || slot->line != line)) continue;
     if (slot) return slot;
     const Ref file(PyObject_GetAttrString(code.get(), "co_filename"));
-    if (!file) return PyErr_Clear(), nullptr;
+    if (!file) return drop_error(), nullptr;
     const char* path = utf8(file.get());
     const bool library = is_library(path);
-    Py_INCREF(code.get());
     slot = new Site{code.get(), line, library, std::string(tail(path, library ? 3 : 1)) + ":" + std::to_string(line)};
+    Py_INCREF(code.get());
     return slot;
   }
   return nullptr;
 }
 
-uint64_t name_of(const Site* user, const Site* inner) noexcept {
+uint64_t name_of(const Site* user, const Site* inner) {
   const uint64_t hash = id_of(user) >> 4 ^ id_of(inner) >> 7;
   for (size_t probe = 0; probe < kProbes; ++probe) {
     CachedName& cached = g_names[(hash + probe) & (kCached - 1)];
@@ -80,8 +80,9 @@ uint64_t name_of(const Site* user, const Site* inner) noexcept {
 
 }  // namespace
 
-uint64_t call_site() noexcept {
-  const KeepError keep;
+namespace {
+
+uint64_t find_call_site() {
   PyFrameObject* top = PyEval_GetFrame();  // borrowed
   if (!top) return 0;
   Py_INCREF(top);
@@ -97,9 +98,20 @@ uint64_t call_site() noexcept {
     }
     frame = Ref(PyObject_GetAttrString(frame.get(), "f_back"));
   }
-  PyErr_Clear();
+  drop_error();
   if (!inner) return 0;
   return name_of(user ? user : inner, inner);
+}
+
+}  // namespace
+
+uint64_t call_site() noexcept {
+  const KeepError keep;
+  try {
+    return find_call_site();
+  } catch (...) {  // no memory: a pause without a name
+    return 0;
+  }
 }
 
 }  // namespace stepscope::recorder

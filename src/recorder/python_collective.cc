@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <memory>
+#include <new>
 #include <vector>
 
 namespace stepscope::recorder {
@@ -51,7 +52,7 @@ int op_number(PyObject* name) {
     if (at) return *reinterpret_cast<const uint8_t*>(at);
   }
   const Ref number(name ? PyNumber_Long(name) : nullptr);
-  if (!number) PyErr_Clear();
+  if (!number) drop_error();
   return static_cast<int>(as_u64(number.get(), 63));
 }
 
@@ -143,17 +144,17 @@ Group* group_of(PyObject* self) { return static_cast<Group*>(PyCapsule_GetPointe
 PyObject* collective_pre(PyObject* self, PyObject* args) {
   if (active())
     if (Group* group = group_of(self)) issue(*group, args);
-  PyErr_Clear();
+  drop_error();
   return none();
 }
 
-// Future done-callback: called on a thread of the backend, with the GIL.
+// Future done-callback: called on a thread of the backend, with the GIL; what it raises is only printed.
 PyObject* collective_done(PyObject* self, PyObject*) {
   if (const auto* done = static_cast<Done*>(PyCapsule_GetPointer(self, "stepscope.done")))
     mark(Kind::kCollectiveDone, Edge::kMark, done->issue.group, done->issue.sequence, 0, done->issue.detail,
          done->issue.flags);
-  PyErr_Clear();
-  return none();
+  drop_error();
+  Py_RETURN_NONE;
 }
 PyMethodDef g_done_def = {"stepscope_done", as_method(collective_done), METH_O, nullptr};
 
@@ -165,15 +166,16 @@ void delete_done(PyObject* capsule) {
 void stamp_when_done(PyObject* work) {
   const Ref get_future = attribute(work, g_str_get_future);
   const Ref future(get_future ? PyObject_CallFunctionObjArgs(get_future.get(), nullptr) : nullptr);
-  if (!future) return PyErr_Clear();
-  auto done = std::make_unique<Done>(Done{t_last});
+  if (!future) return drop_error();
+  std::unique_ptr<Done> done(new (std::nothrow) Done{t_last});
+  if (!done) return;
   const Ref capsule(PyCapsule_New(done.get(), "stepscope.done", delete_done));
-  if (!capsule) return PyErr_Clear();
+  if (!capsule) return drop_error();
   done.release();
   const Ref callback(PyCFunction_NewEx(&g_done_def, capsule.get(), nullptr));
   const Ref add = attribute(future.get(), g_str_add_done);
   if (callback && add) Ref(PyObject_CallFunctionObjArgs(add.get(), callback.get(), nullptr));
-  PyErr_Clear();
+  drop_error();
 }
 
 // Runs right after the pre hook on the same thread: joins the Work object to the collective it belongs to.
@@ -186,7 +188,7 @@ PyObject* collective_post(PyObject* self, PyObject* args) {
       if (g_hooks.stamping) stamp_when_done(work.get());
     }
   }
-  PyErr_Clear();
+  drop_error();
   return none();
 }
 
@@ -197,18 +199,29 @@ void delete_group(PyObject* capsule) {
   delete static_cast<Group*>(PyCapsule_GetPointer(capsule, "stepscope.group"));
 }
 
+// Null without memory.
+std::unique_ptr<Group> make_group(uint64_t id, PyObject* ranks) {
+  try {
+    auto group = std::make_unique<Group>();
+    group->id = id;
+    for (Py_ssize_t i = 0; i < PyList_Size(ranks); ++i)
+      group->ranks.push_back(static_cast<int32_t>(as_u64(PyList_GetItem(ranks, i))));
+    group->sent.resize(group->ranks.size());
+    group->received.resize(group->ranks.size());
+    return group;
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
 // group_hooks(id, ranks) -> (pre, post): `ranks` lists the global rank of each member.
 PyObject* group_hooks(PyObject*, PyObject* const* args, Py_ssize_t n) {
   if (n < 2 || !PyList_Check(args[1])) {
     PyErr_SetString(PyExc_TypeError, "group_hooks(id, [global ranks])");
     return nullptr;
   }
-  auto group = std::make_unique<Group>();
-  group->id = as_u64(args[0]);
-  for (Py_ssize_t i = 0; i < PyList_Size(args[1]); ++i)
-    group->ranks.push_back(static_cast<int32_t>(as_u64(PyList_GetItem(args[1], i))));
-  group->sent.resize(group->ranks.size());
-  group->received.resize(group->ranks.size());
+  std::unique_ptr<Group> group = make_group(as_u64(args[0]), args[1]);
+  if (!group) return PyErr_NoMemory();
   const Ref capsule(PyCapsule_New(group.get(), "stepscope.group", delete_group));
   if (!capsule) return nullptr;
   group.release();

@@ -51,7 +51,7 @@ bool is_plain(PyObject* tensor) {
   for (PyObject* known : g_plain_types)
     if (known == reinterpret_cast<PyObject*>(type)) return true;
   const Ref function(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__torch_function__"));
-  if (!function) PyErr_Clear();
+  if (!function) drop_error();
   if (!function || function.get() != g_disabled_torch_function) return false;
   for (PyObject*& free : g_plain_types) {
     if (free) continue;
@@ -108,7 +108,7 @@ Copy copy_begin(PyObject* source) noexcept {
   copy.bytes = as_u64(attribute(source, g_text.nbytes).get());
   if (copy.bytes >= kPinnedAskedBytes) {
     const Ref pinned(PyObject_CallMethodObjArgs(source, g_text.is_pinned, nullptr));
-    if (!pinned) PyErr_Clear();
+    if (!pinned) drop_error();
     copy.pinned = pinned.get() == Py_True;
   }
   copy.marked = copy.bytes >= kMarkedBytes;
@@ -155,14 +155,14 @@ PyObject* call_copy(PyObject* original, PyObject* source, PyObject* self, PyObje
   const Copy copy = copy_begin(source);
   PyObject* result = call(original, self, args, n, names);
   copy_end(copy);
-  return result;
+  return give(result);
 }
 
 PyObject* call_sync(PyObject* original, PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* names) {
   const uint64_t begin_ns = monotonic_ns();
   PyObject* result = call(original, self, args, n, names);
   sync_done(begin_ns);
-  return result;
+  return give(result);
 }
 
 PyObject *g_to = nullptr, *g_cuda = nullptr, *g_copy = nullptr;
@@ -213,17 +213,17 @@ PyMethodDef g_copy_method = {"copy_", as_method(tensor_copy), kFast, nullptr};
 // such method.
 bool replace_method(PyObject* type, PyMethodDef& method, PyObject*& slot) {
   const Ref original(PyObject_GetAttrString(type, method.ml_name));
-  if (!original) return PyErr_Clear(), false;
+  if (!original) return drop_error(), false;
   if (slot) return true;  // replaced already
   // help() and inspect.signature() go on telling the original's text.
   const Ref doc(PyObject_GetAttrString(original.get(), "__doc__"));
-  PyErr_Clear();
+  drop_error();
   if (const char* text = utf8(doc.get()); *text && !method.ml_doc) method.ml_doc = ::strdup(text);
   const Ref descriptor(PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(type), &method));
-  if (!descriptor) return PyErr_Clear(), false;
+  if (!descriptor) return drop_error(), false;
   hold(slot, original.get());
   if (PyObject_SetAttrString(type, method.ml_name, descriptor.get()) == 0) return true;
-  PyErr_Clear();
+  drop_error();
   hold(slot, nullptr);
   return false;
 }
@@ -285,7 +285,7 @@ PyObject* wrap_wait_points(PyObject*, PyObject* group_type) {
   long replaced = 0;
   for (const auto& point : kPoints) {
     if (stand_in_method(group_type, point.name, point.body)) ++replaced;
-    else PyErr_Clear();
+    else drop_error();
   }
   return PyLong_FromLong(replaced);
 }

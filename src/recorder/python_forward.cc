@@ -15,7 +15,7 @@ uint16_t forward_flags(PyObject* module) {
   uint16_t flags = 0;
   if (g_hooks.is_grad_enabled) {
     const Ref grad(PyObject_CallFunctionObjArgs(g_hooks.is_grad_enabled, nullptr));
-    if (!grad) PyErr_Clear();
+    if (!grad) drop_error();
     if (grad.get() == Py_True) flags |= kForwardGrad;
   }
   if (attribute(module, g_str_training).get() == Py_True) flags |= kForwardTraining;
@@ -30,18 +30,21 @@ void note_fired(uint64_t id) {
 
 PyObject* forward_pre(PyObject*, PyObject* const* args, Py_ssize_t n) {
   // A forward inside a backward is activation checkpointing computing again.
-  if (n < 1 || !active() || g_hooks.backward_depth > 0) return none();
+  if (n < 1 || !active() || in_backward()) return none();
   if (g_hooks.watch_fired) [[unlikely]] note_fired(id_of(args[0]));
-  if (t_step != g_hooks.backward_ends) t_depth = 0, t_step = g_hooks.backward_ends;
-  if (t_depth++ > 0) return none();
+  if (t_step != t_hooks.backward_ends) t_depth = 0, t_step = t_hooks.backward_ends;
+  if (t_depth > 0) return ++t_depth, none();
+  const uint16_t flags = forward_flags(args[0]);
+  if (interrupted()) return none();  // the forward will not run, nor its other hook
+  t_depth = 1;
+  t_flags = flags;
   ++g_hooks.forwards;
-  t_flags = forward_flags(args[0]);
   boundary_mark(Kind::kForward, Edge::kBegin, id_of(args[0]), t_flags);
   return none();
 }
 
 PyObject* forward_post(PyObject*, PyObject* const* args, Py_ssize_t n) {
-  if (n < 1 || !active() || g_hooks.backward_depth > 0 || t_depth == 0) return none();
+  if (n < 1 || t_depth == 0 || !active() || in_backward()) return none();
   if (--t_depth > 0) return none();
   boundary_mark(Kind::kForward, Edge::kEnd, id_of(args[0]), t_flags);
   return none();

@@ -49,7 +49,7 @@ constinit GpuHooks g_hooks_gpu;
 CuStream current_stream() noexcept {
   const GpuHooks& h = g_hooks_gpu;
   const Ref stream(PyObject_CallFunctionObjArgs(h.raw_stream, h.device, nullptr));
-  if (!stream) PyErr_Clear();
+  if (!stream) drop_error();
   return reinterpret_cast<CuStream>(as_u64(stream.get()));
 }
 
@@ -67,7 +67,7 @@ bool started() noexcept {
   g_hooks_gpu.next_try_ns = now + kRetryNs;
   if (!gpu_try_start()) return false;
   g_hooks_gpu.device = PyLong_FromLong(gpu_device());
-  if (!g_hooks_gpu.device) return PyErr_Clear(), false;
+  if (!g_hooks_gpu.device) return drop_error(), false;
   if (g_hooks_gpu.on_start) call_quietly(g_hooks_gpu.on_start, g_hooks_gpu.device);
   return true;
 }
@@ -104,7 +104,7 @@ bool changed(uint64_t (&kept)[N], const uint64_t (&fresh)[N]) noexcept {
 void write_memory(uint64_t now, uint16_t at) noexcept {
   GpuHooks& h = g_hooks_gpu;
   const Ref stats(PyObject_CallFunctionObjArgs(h.memory_stats, h.device, nullptr));
-  if (!stats || !PyDict_Check(stats.get())) return PyErr_Clear();
+  if (!stats || !PyDict_Check(stats.get())) return drop_error();
   PyObject* s = stats.get();
   h.allocated = stat(s, "allocated_bytes", "current");
   mark_at(now, Kind::kMemory, Edge::kMark, h.allocated, stat(s, "reserved_bytes", "current"),
@@ -224,9 +224,10 @@ PyObject* out_of_memory(PyObject*, PyObject* args) {
 }
 
 PyObject* nccl_state(PyObject*, PyObject*) {
-  nccl::Plugin& plugin = nccl::Plugin::instance();
-  const nccl::Plugin::Counts c = plugin.counts();
-  const nccl::Choice choice = plugin.choice();
+  nccl::Plugin* plugin = nccl::Plugin::find_or_make();
+  if (!plugin) return PyErr_NoMemory();
+  const nccl::Plugin::Counts c = plugin->counts();
+  const nccl::Choice& choice = plugin->choice();
   return Py_BuildValue("{s:s,s:s,s:I,s:K,s:K,s:K,s:K,s:O}", "mode", nccl::name_of(choice.mode), "reason",
                        choice.reason.c_str(), "comms", c.comms, "ops", c.ops, "launches", c.launches, "refused", c.refused,
                        "stride", c.stride, "window", c.window ? Py_True : Py_False);

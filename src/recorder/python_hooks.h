@@ -60,8 +60,8 @@ struct HookState {
   uint64_t fired[64] = {};
 
   // backward
-  int backward_depth = 0;
-  int compiling = 0;
+  int backwards_open = 0;              // outermost ones, of all threads
+  PyObject* graph_task = nullptr;      // torch._C._current_graph_task_id: -1 unless the thread works for a backward
   PyObject* queue_callback = nullptr;  // Variable._execution_engine.queue_callback
   PyObject* tensor_type = nullptr;     // torch.Tensor
   PyObject* int64 = nullptr;           // torch.int64
@@ -76,6 +76,21 @@ struct HookState {
   uint64_t waits = 0;
 };
 extern constinit HookState g_hooks;
+
+// What belongs to one thread: programs train in several, one model each.
+struct ThreadState {
+  int backward_depth = 0, compiling = 0;
+  uint64_t backward_ends = 0;
+};
+extern constinit thread_local ThreadState t_hooks;
+
+// Whether this thread computes for a backward that is under way: its own, or one that another thread began (on a GPU
+// the engine's threads do the work, activation checkpointing and nested backwards included).
+bool for_other_backward() noexcept;
+inline bool in_backward() noexcept {
+  if (t_hooks.backward_depth > 0) return true;
+  return g_hooks.backwards_open > 0 && for_other_backward();
+}
 
 // Opens the recorder once if this process may be a rank; later calls are a flag test.
 inline bool may_open() { return !g_hooks.open_tried && g_hooks.allowed && g_hooks.role == Role::kUndecided; }
@@ -96,12 +111,12 @@ inline void boundary_mark(Kind kind, Edge edge, uint64_t id, uint16_t flags = 0)
   gpu_boundary(kind, edge, id, now_ns);
 }
 
-// What is due between two steps: control words, new groups, lost callbacks. About 15 ns when nothing is. False with an
-// error set when Ctrl-C (or another non-Exception) arrived in the meantime: the caller must return null.
-bool step_boundary() noexcept;
+// What is due between two steps: control words, new groups, lost callbacks. About 15 ns when nothing is.
+// What is due runs Python code of ours: a signal's exception from there waits for the caller's give().
+void step_boundary() noexcept;
 
-// Calls Python code of ours from a hook: torch.compile does not look at its frames, no error comes out but what is no
-// Exception (a signal that the user's handler turned into KeyboardInterrupt or SystemExit), and a pending error wins.
+// Calls Python code of ours from a hook: torch.compile does not look at its frames, a pending error stays, errors go
+// the way of drop_error(). Signals that came before are handled first: whatever their handlers raise is the program's.
 // Null when it failed.
 Ref call_quietly(PyObject* function, PyObject* argument) noexcept;
 Ref call_quietly_with(PyObject* function, PyObject* arguments) noexcept;  // arguments: a tuple

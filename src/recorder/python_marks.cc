@@ -1,5 +1,5 @@
 // mark, name, identity, life, open and close as Python functions.
-#include <string>
+#include <string_view>
 
 #include "python_hooks.h"
 
@@ -40,8 +40,8 @@ PyObject* py_name(PyObject*, PyObject* const* args, Py_ssize_t n) {
 PyObject* py_open(PyObject*, PyObject* const* args, Py_ssize_t n) {
   if (g_hooks.role != Role::kUndecided) Py_RETURN_FALSE;
   OpenOptions options;
-  const std::string folder = n > 0 ? utf8(args[0]) : "";
-  if (!folder.empty()) options.shm_dir = folder.c_str();
+  const char* folder = n > 0 ? utf8(args[0]) : "";
+  if (*folder) options.shm_dir = folder;
   if (const uint64_t capacity = arg(args, n, 1)) options.capacity = capacity;
   g_hooks.open_tried = true;
   const bool on = open(options);

@@ -22,23 +22,24 @@ uint64_t entry(PyObject* info, PyObject* key) {
 }
 
 // gc.callbacks: (phase, info). A full collection is written when it begins (a rank may hang in it), others at their end.
+// Python only prints what a callback raises, so that what is set aside stays there.
 PyObject* gc_callback(PyObject*, PyObject* const* args, Py_ssize_t n) {
-  if (n < 2 || !active()) return none();
+  if (n < 2 || !active()) Py_RETURN_NONE;
   if (std::string_view(utf8(args[0])) == "start") {
     g_gc = {monotonic_ns(), entry(args[1], g_str_generation), false};
-    if (g_gc.generation < 2) return none();
+    if (g_gc.generation < 2) Py_RETURN_NONE;
     g_gc.written = true;
     mark_at(g_gc.begin_ns, Kind::kGc, Edge::kBegin, g_gc.generation);
-    return none();
+    Py_RETURN_NONE;
   }
-  if (g_gc.begin_ns == 0) return none();
+  if (g_gc.begin_ns == 0) Py_RETURN_NONE;
   const uint64_t end_ns = monotonic_ns();
   if (g_gc.written || end_ns - g_gc.begin_ns >= kShortGcNs) {
     if (!g_gc.written) mark_at(g_gc.begin_ns, Kind::kGc, Edge::kBegin, g_gc.generation);
     mark_at(end_ns, Kind::kGc, Edge::kEnd, g_gc.generation, entry(args[1], g_str_collected));
   }
   g_gc.begin_ns = 0;
-  return none();
+  Py_RETURN_NONE;
 }
 
 uint64_t hash_text(const char* text) {
@@ -60,13 +61,13 @@ void compile_mark(Edge edge, PyObject* const* args, Py_ssize_t n) {
 }
 
 PyObject* compile_start(PyObject*, PyObject* const* args, Py_ssize_t n) {
-  ++g_hooks.compiling;
+  ++t_hooks.compiling;
   compile_mark(Edge::kBegin, args, n);
   return none();
 }
 
 PyObject* compile_end(PyObject*, PyObject* const* args, Py_ssize_t n) {
-  if (g_hooks.compiling > 0) --g_hooks.compiling;
+  if (t_hooks.compiling > 0) --t_hooks.compiling;
   compile_mark(Edge::kEnd, args, n);
   return none();
 }

@@ -61,7 +61,7 @@ BatchShape shape_of_batch(PyObject* batch) noexcept {
     g_str_data = PyUnicode_InternFromString("data");
   }
   const BatchShape out = batch ? look(batch, kMaxDepth) : BatchShape();
-  if (PyErr_Occurred()) PyErr_Clear();
+  drop_error();
   return out;
 }
 

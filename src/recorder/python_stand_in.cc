@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <new>
 
 #include "python_hooks.h"
 
@@ -46,13 +47,14 @@ PyObject* call_slowly(PyObject* function, PyObject* const* stack, Py_ssize_t n, 
 
 PyObject* called(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* names) {
   const StandIn* s = as_stand_in(self);
-  return s->body({s->original, args, nargsf, names, s->before, s->after});
+  return give(s->body({s->original, args, nargsf, names, s->before, s->after}));
 }
 
 // The slow way in, for callers that have a tuple and a dict.
 PyObject* tp_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   const Py_ssize_t n = PyTuple_Size(args), k = kwargs ? PyDict_Size(kwargs) : 0;
-  const auto stack = std::make_unique<PyObject*[]>(static_cast<size_t>(n + k + 1));
+  const std::unique_ptr<PyObject*[]> stack(new (std::nothrow) PyObject*[static_cast<size_t>(n + k + 1)]);
+  if (!stack) return PyErr_NoMemory();
   for (Py_ssize_t i = 0; i < n; ++i) stack[static_cast<size_t>(i)] = PyTuple_GetItem(args, i);
   const Ref names(k ? PyTuple_New(k) : nullptr);
   if (k && !names) return nullptr;
@@ -187,11 +189,9 @@ PyObject* around_body(const Call& call) {
   Ref state(none());
   if (call.before) {
     const Ref both(PyTuple_Pack(2, args.get(), kwargs.get()));
-    Ref told = call_quietly_with(call.before, both.get());
-    if (told) state = static_cast<Ref&&>(told);
-    else if (PyErr_Occurred()) return nullptr;
+    if (Ref told = call_quietly_with(call.before, both.get())) state = static_cast<Ref&&>(told);
   }
-  Ref result(call.proceed());
+  Ref result(interrupted() ? nullptr : call.proceed());
   if (!call.after) return result.release();
   PyObject* shown = result ? result.get() : Py_None;
   PyObject* failed = result ? Py_False : Py_True;
@@ -201,7 +201,7 @@ PyObject* around_body(const Call& call) {
     all = Ref(PyTuple_Pack(5, state.get(), args.get(), kwargs.get(), shown, failed));
   }
   if (all) call_quietly_with(call.after, all.get());
-  return result && PyErr_Occurred() ? nullptr : result.release();
+  return result.release();
 }
 
 PyObject* around(PyObject*, PyObject* const* args, Py_ssize_t n) {

@@ -9,6 +9,7 @@
 namespace stepscope::recorder {
 
 constinit HookState g_hooks;
+constinit thread_local ThreadState t_hooks;
 
 namespace {
 
@@ -78,7 +79,8 @@ PyObject* optimizer_post(PyObject*, PyObject* const* args, Py_ssize_t n) {
     usage_sometimes();
   }
   evidence(blackbox::kEvidenceOptimizer);
-  return step_boundary() ? none() : nullptr;
+  step_boundary();
+  return none();
 }
 
 // GradScaler.step(self, optimizer, …): an optimizer that is skipped after an overflow is a step too.
@@ -115,7 +117,8 @@ PyObject* step_end(PyObject*, PyObject*) {
   if (!active()) return none();
   boundary_mark(Kind::kStep, Edge::kEnd, 0);
   usage_sometimes();
-  return step_boundary() ? none() : nullptr;
+  step_boundary();
+  return none();
 }
 
 // span(kind, edge, id)
@@ -133,18 +136,17 @@ PyObject* value(PyObject*, PyObject* const* args, Py_ssize_t n) {
   return none();
 }
 
-bool run_tick(uint32_t bits) {
+void run_tick(uint32_t bits) {
   g_hooks.in_tick = true;
   const uint64_t begin_ns = monotonic_ns();
   const Ref argument(PyLong_FromUnsignedLong(bits));
-  const Ref result = call_quietly(g_hooks.tick, argument.get());
+  call_quietly(g_hooks.tick, argument.get());
   if (monotonic_ns() - begin_ns >= kTickShownNs) {
     name(NameKind::kPhase, kTickPhase, "stepscope");
     mark_at(begin_ns, Kind::kUserPhase, Edge::kBegin, kTickPhase);
     mark(Kind::kUserPhase, Edge::kEnd, kTickPhase);
   }
   g_hooks.in_tick = false;
-  return result || !PyErr_Occurred();
 }
 
 uint32_t control_bits() {
@@ -179,6 +181,7 @@ PyObject* set_hook(PyObject*, PyObject* const* args, Py_ssize_t n) {
       {"compile_callbacks", &HookState::compile_callbacks},
       {"is_grad_enabled", &HookState::is_grad_enabled},
       {"queue_callback", &HookState::queue_callback},
+      {"graph_task", &HookState::graph_task},
       {"tensor_type", &HookState::tensor_type},
       {"int64", &HookState::int64},
       {"disabled_torch_function", &HookState::disabled_torch_function},
@@ -217,7 +220,10 @@ PyObject* counters(PyObject*, PyObject*) {
                        static_cast<unsigned long long>(g_hooks.forwards));
 }
 
-PyObject* boundary(PyObject*, PyObject*) { return step_boundary() ? none() : nullptr; }
+PyObject* boundary(PyObject*, PyObject*) {
+  step_boundary();
+  return none();
+}
 
 PyMethodDef g_functions[] = {
     {"optimizer_pre", as_method(optimizer_pre), METH_FASTCALL, "Global optimizer pre hook."},
@@ -257,15 +263,15 @@ void evidence_slow(uint64_t bit) noexcept {
                environment("TORCHELASTIC_RESTART_COUNT", 0));
 }
 
-bool step_boundary() noexcept {
-  if (g_hooks.in_tick || !g_hooks.tick || !active()) return true;
+void step_boundary() noexcept {
+  if (g_hooks.in_tick || !g_hooks.tick || !active()) return;
   uint32_t bits = g_hooks.tick_bits | control_bits();
   if (g_hooks.pg_map && PyObject_Size(g_hooks.pg_map) != g_hooks.pg_count) bits |= kTickGroups;
   if (g_hooks.compile_callbacks && PyObject_Size(g_hooks.compile_callbacks) == 0) bits |= kTickCompileLost;
   if (bits == 0) [[likely]]
-    return true;
+    return;
   g_hooks.tick_bits = 0;
-  return run_tick(bits);
+  run_tick(bits);
 }
 
 Ref call_quietly(PyObject* function, PyObject* argument) noexcept {
@@ -274,18 +280,14 @@ Ref call_quietly(PyObject* function, PyObject* argument) noexcept {
 }
 
 Ref call_quietly_with(PyObject* function, PyObject* arguments) noexcept {
-  PyObject *type, *value, *trace;
-  PyErr_Fetch(&type, &value, &trace);
+  const KeepError keep;
+  if (PyErr_CheckSignals() != 0) keep_error();
   Ref previous;
   if (g_hooks.set_eval_frame) previous = Ref(PyObject_CallFunctionObjArgs(g_hooks.set_eval_frame, Py_None, nullptr));
-  PyErr_Clear();
+  drop_error();
   Ref result(PyObject_Call(function, arguments, nullptr));
-  if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
-  if (previous) {
-    KeepError keep;
-    Ref(PyObject_CallFunctionObjArgs(g_hooks.set_eval_frame, previous.get(), nullptr));
-  }
-  if (type) PyErr_Restore(type, value, trace);
+  drop_error();
+  if (previous) Ref(PyObject_CallFunctionObjArgs(g_hooks.set_eval_frame, previous.get(), nullptr));
   return result;
 }
 
@@ -296,7 +298,8 @@ void reset_hooks_after_fork() noexcept {
   g_hooks.open_tried = false;
   g_hooks.identity_known = false;
   g_hooks.evidence = 0;
-  g_hooks.backward_depth = g_hooks.compiling = 0;
+  g_hooks.backwards_open = 0;
+  t_hooks = {};
   g_hooks.tick_bits = 0;
   g_hooks.in_tick = false;
   g_hooks.stamping = false;

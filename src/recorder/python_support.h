@@ -1,7 +1,9 @@
 // Small tools shared by the Python extension (python_*.cc). Limited API 3.10.
 //
 // Rules of every function that torch or Python calls: it returns what the original would, it never raises an error of
-// ours, and an error of the user's that is pending stays as it is. All of it runs with the GIL held, which is also what
+// ours, and an error of the user's that is pending stays as it is. What is no Exception is never ours: a signal handler
+// (Ctrl-C, a scheduler's SIGTERM) spoke while code of ours ran, and the program must hear of it. So errors are dropped
+// by drop_error() alone, and every hook ends in none() or give(). All of it runs with the GIL held, which is also what
 // guards the state in python_hooks.h.
 #pragma once
 
@@ -40,11 +42,31 @@ class Ref {
   PyObject* p_ = nullptr;
 };
 
-// Sets a pending error aside and puts it back; an error raised in between is dropped.
+// Drops the pending error, if any. What is no Exception is set aside for this thread instead, until give(): Python must
+// not be called with an error pending.
+void drop_error() noexcept;
+
+// Sets the pending error aside until give(), whatever it is.
+void keep_error() noexcept;
+
+// Whether something is set aside for this thread: what only the program can want to begin should not begin.
+bool interrupted() noexcept;
+
+// Ends a hook: `result` (may be null with an error pending), or what was set aside, raised in its place with the
+// pending error as its context. A load and a branch when nothing is. Not for callbacks whose errors Python only prints.
+extern constinit int g_interrupts;  // threads that have something set aside
+PyObject* give_slow(PyObject* result) noexcept;
+inline PyObject* give(PyObject* result) noexcept {
+  if (g_interrupts == 0) [[likely]]
+    return result;
+  return give_slow(result);
+}
+
+// Sets a pending error aside and puts it back; an error raised in between goes the way of drop_error().
 class KeepError {
  public:
-  KeepError() { PyErr_Fetch(&type_, &value_, &trace_); }
-  ~KeepError() { PyErr_Restore(type_, value_, trace_); }
+  KeepError();
+  ~KeepError();
   KeepError(const KeepError&) = delete;
   KeepError& operator=(const KeepError&) = delete;
 
@@ -59,7 +81,7 @@ inline uint64_t as_u64(PyObject* value, uint64_t fallback = 0) {
   if (!value) return fallback;
   const uint64_t n = PyLong_AsUnsignedLongLongMask(value);
   if (n == static_cast<uint64_t>(-1) && PyErr_Occurred()) {
-    PyErr_Clear();
+    drop_error();
     return fallback;
   }
   return n;
@@ -68,7 +90,7 @@ inline uint64_t as_u64(PyObject* value, uint64_t fallback = 0) {
 // Attribute or null, never an error.
 inline Ref attribute(PyObject* object, PyObject* name) {
   PyObject* value = object ? PyObject_GetAttr(object, name) : nullptr;
-  if (!value) PyErr_Clear();
+  if (!value) drop_error();
   return Ref(value);
 }
 
@@ -80,16 +102,17 @@ inline void hold(PyObject*& slot, PyObject* value) {
   Py_XDECREF(old);
 }
 
+// None as the result of a hook, see give().
 inline PyObject* none() {
   Py_INCREF(Py_None);
-  return Py_None;
+  return give(Py_None);
 }
 
 // UTF-8 of a str, "" for anything else. Lives as long as `text`.
 inline const char* utf8(PyObject* text, Py_ssize_t* size = nullptr) {
   if (size) *size = 0;
   const char* s = text && PyUnicode_Check(text) ? PyUnicode_AsUTF8AndSize(text, size) : nullptr;
-  if (!s) PyErr_Clear();
+  if (!s) drop_error();
   return s ? s : "";
 }
 

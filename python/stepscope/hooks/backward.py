@@ -19,6 +19,7 @@ def install(torch: ModuleType, native: ModuleType) -> None:
         return
     native.set_hook("tensor_type", torch.Tensor)
     native.set_hook("disabled_torch_function", torch._C._disabled_torch_function_impl)
+    native.set_hook("graph_task", getattr(torch._C, "_current_graph_task_id", None))
     probe = torch.ones((), requires_grad=True) * 1
     if hasattr(probe, "_backward_hooks") and hasattr(probe.grad_fn, "_register_hook_dict"):
         native.set_hook("queue_callback", torch.autograd.Variable._execution_engine.queue_callback)

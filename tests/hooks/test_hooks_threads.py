@@ -1,0 +1,55 @@
+"""Training in several threads: each thread has its own depth of backward and forward."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections import Counter
+
+from hook_jobs import JOBS
+
+
+def test_every_backward_of_every_thread_is_recorded(run):
+    box = run("threads.py", "together").check().box
+    for what in ("Backward>", "Backward<", "Optimizer>", "Optimizer<"):
+        per_thread = Counter(r.thread for r in box.of(what))
+        assert sorted(per_thread.values()) == [100] * 4, what
+    for _, spans in _by_thread(box.spans("Backward")).items():
+        assert all(a[1].time <= b[0].time for a, b in zip(spans, spans[1:]))
+
+
+def test_recomputed_forwards_and_nested_backwards_do_not_count(run):
+    box = run("threads.py", "checkpoint").check().box
+    assert box.count("Backward>") == box.count("Backward<") == 40
+    for begin, end in box.spans("Backward"):
+        assert not [r for r in box.of("Forward>") if begin.time < r.time < end.time]
+
+
+def _by_thread(spans):
+    out: dict[int, list] = {}
+    for begin, end in spans:
+        out.setdefault(begin.thread, []).append((begin, end))
+    return out
+
+
+def _summary(tmp_path, how):
+    """The summary of a whole run of threads.py."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("STEPSCOPE_", "RANK", "WORLD_SIZE"))}
+    env.update(OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="", PYTHONPATH=f"{JOBS}")
+    command = [os.environ["STEPSCOPE_BIN"], "run", "--run-name", how, str(JOBS / "threads.py"), how]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads((tmp_path / "logs" / how / "final_summary.json").read_text())
+
+
+def test_threads_that_train_one_after_the_other_are_all_in_the_steps(tmp_path):
+    summary = _summary(tmp_path, "in_turn")
+    assert summary["steps"]["count"] == 100
+    assert not [u for u in summary["observer"]["unavailable"] if "other threads" in str(u)]
+
+
+def test_threads_that_train_at_the_same_time_are_said(tmp_path):
+    summary = _summary(tmp_path, "together")
+    assert 90 <= summary["steps"]["count"] <= 110  # one thread's, and what others did after it had ended
+    assert [u for u in summary["observer"]["unavailable"] if "steps of other threads" in str(u)], summary["observer"]
