@@ -2,9 +2,11 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
+#include <algorithm>
 #include <fcntl.h>
+#include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,31 +17,33 @@
 namespace stepscope {
 namespace {
 
-// Options of `run` by setting name. Flags without a value are the two booleans.
+// Options of `run` by setting name. Flags without a value are switches.
 struct RunOptions {
   std::map<std::string, std::string> values;
   std::map<std::string, bool> switches;
   std::map<std::string, std::string> torchrun;  // "--nnodes" → text
 
   void add_to(CLI::App& app) {
-    auto value = [&](const char* flag, const char* name, const char* help) { app.add_option(flag, values[name], help); };
+    using Text = const char*;
+    auto value = [&](Text flag, Text name, Text help) { app.add_option(flag, values[name], help); };
+    auto toggle = [&](Text flag, Text name, Text help) { app.add_flag(flag, switches[name], help); };
+    auto launch = [&](Text flag, Text name, Text help) { app.add_option(flag, torchrun[name], help); };
     value("--mode", "mode", "summary (default), cli or dashboard");
-    value("--run-name,--run_name", "run_name", "folder of this run below the logs folder");
-    value("--logs-dir,--logs_dir", "logs_dir", "where run folders go (default: logs)");
+    value("--run-name,--run_name", "run_name", "name of this run's folder in the logs folder");
+    value("--logs-dir,--logs_dir", "logs_dir", "folder that holds the run folders (default: logs)");
     value("--interval", "interval", "seconds between samples of host and devices (default: 1)");
-    app.add_flag("--keep-rings,--keep_rings", switches["keep_rings"], "leave the ranks' black boxes in the run folder");
-    app.add_flag("--html-report,--html_report", switches["html_report"], "also write final_summary.html");
-    value("--silence", "silence", "advice not to give, comma-separated (all = none at all)");
-    value("--flops-per-step,--flops_per_step", "flops_per_step", "FLOPs of one rank and step, for MFU");
-    value("--peak-flops,--peak_flops", "peak_flops", "FLOP/s of one device, where its name does not tell");
-    app.add_flag("--disable", switches["disable"], "run the command bare, nothing is observed");
+    toggle("--keep-rings,--keep_rings", "keep_rings", "keep the ranks' black boxes in the run folder");
+    toggle("--html-report,--html_report", "html_report", "also write final_summary.html");
+    value("--silence", "silence", "advice to suppress, comma-separated (all: every advice)");
+    value("--flops-per-step,--flops_per_step", "flops_per_step", "FLOPs per rank and step, for MFU");
+    value("--peak-flops,--peak_flops", "peak_flops", "peak FLOP/s of one device, where its model is not known");
+    toggle("--disable", "disable", "run the command without observing it");
     value("--compat", "compat", "traceml: the script may import traceml or traceml_ai, which need not be installed");
-    auto launch = [&](const char* flag, const char* name, const char* help) { app.add_option(flag, torchrun[name], help); };
-    launch("--nproc-per-node,--nproc_per_node", "--nproc-per-node", "start so many ranks by torchrun");
-    launch("--nnodes", "--nnodes", "for torchrun");
-    launch("--node-rank,--node_rank", "--node-rank", "for torchrun");
-    launch("--master-addr,--master_addr", "--master-addr", "for torchrun");
-    launch("--master-port,--master_port", "--master-port", "for torchrun");
+    launch("--nproc-per-node,--nproc_per_node", "--nproc-per-node", "ranks per node (launches torchrun)");
+    launch("--nnodes", "--nnodes", "number of nodes (passed to torchrun)");
+    launch("--node-rank,--node_rank", "--node-rank", "rank of this node (passed to torchrun)");
+    launch("--master-addr,--master_addr", "--master-addr", "address of the first node (passed to torchrun)");
+    launch("--master-port,--master_port", "--master-port", "port on the first node (passed to torchrun)");
     app.footer("stepscope run [options] train.py [args...]\nstepscope run [options] -- any launch command\n\n"
                "Options stand before the script. After it only the torchrun options above are recognised; everything\n"
                "else, and all after --args or --, goes to the script.");
@@ -64,129 +68,138 @@ struct RunOptions {
   }
 };
 
-// CLI11's text for a bad command line, cut down to one line.
-int usage(const CLI::App& app, const CLI::ParseError& error) {
-  if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version: to stdout
-  std::string text = error.what();
-  text = text.substr(0, text.find('\n'));
-  if (!text.empty() && text.back() == '.') text.pop_back();
-  say(text + " (try " + app.get_name() + " --help)");
-  return kExitUsage;
-}
+// The grammar of every verb, and what was found on the command line.
+class FrontDoor {
+ public:
+  explicit FrontDoor(const SignalState& at_start) : at_start_(at_start) {
+    app_.require_subcommand(1);
+    app_.set_version_flag("--version", "stepscope " SS_VERSION);
+    app_.footer("stepscope <verb> --help lists the options of a verb.");
+    add_run();
+    add_report();
+    add_compare();
+    add_inspect();
+    add_explain();
+    add_doctor();
+    add_hidden();
+  }
 
-int parse_run(std::vector<std::string> words, const SignalState& at_start) {
-  CLI::App app("Run a training and tell which rank is slow, in which phase, for what cause", "stepscope run");
-  RunOptions options;
-  options.add_to(app);
-  auto value_count = [&](std::string_view name) {
-    const CLI::Option* option = app.get_option_no_throw(std::string(name));
+  int enter(std::vector<std::string> words) {
+    if (words.empty()) return wrong("a verb is expected: run, report", "");
+    if (words.front() == "help") words.front() = "--help";
+    const auto of_that_name = [&](const CLI::App* verb) { return verb->check_name(words.front()); };
+    if (!words.front().starts_with("-") && app_.get_subcommands(of_that_name).empty())
+      return wrong("unknown verb: " + words.front(), "");
+    RunArgs args;
+    if (words.front() == "run") {
+      auto split = split_run_args(std::span(words).subspan(1), [this](std::string_view option) { return value_count(option); });
+      if (!split) return say(split.error().message), kExitUsage;
+      args = std::move(*split);
+      words.resize(1);
+      words.insert(words.end(), args.options.begin(), args.options.end());
+    }
+    std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
+    try {
+      app_.parse(words);
+    } catch (const CLI::ParseError& error) {
+      if (error.get_exit_code() == 0) return app_.exit(error);  // --help, --version: to stdout
+      const auto found = app_.get_subcommands();
+      return wrong(error.what(), found.empty() ? "" : " " + found.front()->get_name());
+    }
+    if (run_->parsed()) return verb_run(run_options_.verb(*run_, std::move(args)), at_start_);
+    return chosen_();
+  }
+
+ private:
+  // `act` is what the verb does.
+  CLI::App* add(const char* name, const char* help, std::function<int()> act) {
+    CLI::App* app = app_.add_subcommand(name, help);
+    app->callback([this, act = std::move(act)] { chosen_ = act; });
+    return app;
+  }
+
+  void add_run() {
+    run_ = app_.add_subcommand("run", "Run a training and tell which rank is slow, in which phase, for what cause");
+    run_options_.add_to(*run_);
+  }
+
+  void add_report() {
+    CLI::App* app = add("report", "Print the summary of a run again", [this] { return verb_report(report_); });
+    app->alias("view");
+    app->add_option("run", report_.path, "run folder, final_summary.json or folder of black boxes")->required();
+    app->add_flag("--html", report_.html, "write final_summary.html beside it instead");
+    app->add_option("--output", report_.output, "where the HTML goes")->needs("--html");
+  }
+
+  void add_compare() {
+    CLI::App* app = add("compare", "Compare two runs: exit code 0 same or better, 4 regression, 3 inconclusive",
+                        [this] { return verb_compare(compare_); });
+    app->add_option("a", compare_.a, "the reference: run folder, final_summary.json or folder of black boxes")
+        ->required();
+    app->add_option("b", compare_.b, "the run to judge")->required();
+    app->add_option("--output", compare_.output, "also write <output>.json and <output>.txt");
+    app->add_option("--fail-on", compare_.fail_on,
+                    "regression: an inconclusive result exits with 0, too; never: always exit with 0")
+        ->check(CLI::IsMember({"regression", "inconclusive", "never"}));
+    app->add_option("--least-change-pct", compare_.least_change_pct,
+                    "smallest change of the median step that counts, in percent (default: 3)")
+        ->check(CLI::Range(0.0, 1000.0));
+    app->add_flag("--json", compare_.json, "JSON instead of text");
+  }
+
+  void add_inspect() {
+    CLI::App* app = add("inspect", "Print the records of a black box as JSON, one per line",
+                        [this] { return verb_inspect(ring_); });
+    app->add_option("ring", ring_, "a .ring file; stepscope run --keep-rings leaves them in <run>/blackbox")
+        ->required();
+  }
+
+  void add_explain() {
+    CLI::App* app = add("explain", "Explain a kind of finding: what it means, how it is decided, what to do",
+                        [this] { return verb_explain(kind_); });
+    app->add_option("kind", kind_, "a kind of finding (default: list the kinds)");
+  }
+
+  void add_doctor() {
+    CLI::App* app = add("doctor", "Tell what can be observed on this machine, with this Python",
+                        [this] { return verb_doctor(doctor_); });
+    app->add_option("--python", doctor_.python,
+                    "interpreter of the training (default: the one that stepscope run uses)");
+    app->add_flag("--json", doctor_.json, "JSON on stdout");
+  }
+
+  // Verbs that our own processes call.
+  void add_hidden() {
+    add("agent", "", verb_agent)->group("");
+    CLI::App* app = add("attach", "", [this] { return verb_attach(pid_, at_start_); });
+    app->group("");
+    app->add_option("pid", pid_, "")->required()->check(CLI::PositiveNumber);
+  }
+
+  int value_count(std::string_view name) const {
+    const CLI::Option* option = run_->get_option_no_throw(std::string(name));
     return option && option->get_items_expected_max() > 0 ? 1 : 0;
-  };
-  auto args = split_run_args(words, value_count);
-  if (!args) return say(args.error().message), kExitUsage;
-  std::vector<std::string> ours(args->options.rbegin(), args->options.rend());  // CLI11 takes them from the back
-  try {
-    app.parse(ours);
-  } catch (const CLI::ParseError& error) {
-    return usage(app, error);
   }
-  return verb_run(options.verb(app, std::move(*args)), at_start);
-}
 
-int parse_report(const std::vector<std::string>& words, const std::string& name) {
-  CLI::App app("Print the summary of a run again", "stepscope " + name);
-  ReportVerb verb;
-  app.add_option("run", verb.path, "run folder, final_summary.json or folder of black boxes")->required();
-  app.add_flag("--html", verb.html, "write final_summary.html beside it instead");
-  app.add_option("--output", verb.output, "where the HTML goes")->needs("--html");
-  std::vector<std::string> reversed(words.rbegin(), words.rend());
-  try {
-    app.parse(reversed);
-  } catch (const CLI::ParseError& error) {
-    return usage(app, error);
+  // CLI11's text for a bad command line is cut down to one line.
+  static int wrong(std::string text, const std::string& verb) {
+    text = text.substr(0, text.find('\n'));
+    if (!text.empty() && text.back() == '.') text.pop_back();
+    say(text + " (try stepscope" + verb + " --help)");
+    return kExitUsage;
   }
-  return verb_report(verb);
-}
 
-int parse_compare(const std::vector<std::string>& words) {
-  CLI::App app("Compare two runs: did it get slower? Exit code 0 same or better, 4 regression, 3 inconclusive",
-               "stepscope compare");
-  CompareVerb verb;
-  app.add_option("a", verb.a, "the reference: run folder, final_summary.json or folder of black boxes")->required();
-  app.add_option("b", verb.b, "the run that is judged")->required();
-  app.add_option("--output", verb.output, "also write <output>.json and <output>.txt");
-  app.add_option("--fail-on", verb.fail_on, "regression: inconclusive is exit 0 too; never: always 0")
-      ->check(CLI::IsMember({"regression", "inconclusive", "never"}));
-  app.add_option("--least-change-pct", verb.least_change_pct,
-                 "a smaller change of the median step is none (default: 3)")
-      ->check(CLI::Range(0.0, 1000.0));
-  app.add_flag("--json", verb.json, "JSON instead of text");
-  std::vector<std::string> reversed(words.rbegin(), words.rend());
-  try {
-    app.parse(reversed);
-  } catch (const CLI::ParseError& error) {
-    return usage(app, error);
-  }
-  return verb_compare(verb);
-}
-
-int parse_inspect(const std::vector<std::string>& words) {
-  CLI::App app("Print what a black box holds as JSON, one record a line", "stepscope inspect");
-  std::string path;
-  app.add_option("ring", path, "a .ring file, as `stepscope run --keep-rings` leaves them in <run>/blackbox")
-      ->required();
-  std::vector<std::string> reversed(words.rbegin(), words.rend());
-  try {
-    app.parse(reversed);
-  } catch (const CLI::ParseError& error) {
-    return usage(app, error);
-  }
-  return verb_inspect(path);
-}
-
-int parse_doctor(const std::vector<std::string>& words) {
-  CLI::App app("Tell what can be observed on this machine, with this Python", "stepscope doctor");
-  DoctorVerb verb;
-  app.add_option("--python", verb.python, "interpreter of the training (default: as stepscope run finds it)");
-  app.add_flag("--json", verb.json, "as JSON on stdout");
-  std::vector<std::string> reversed(words.rbegin(), words.rend());
-  try {
-    app.parse(reversed);
-  } catch (const CLI::ParseError& error) {
-    return usage(app, error);
-  }
-  return verb_doctor(verb);
-}
-
-constexpr const char* kHelp =
-    "stepscope: which rank is slow, in which phase, for what cause\n\n"
-    "  stepscope run [options] train.py [args...]     run a training (torchrun with --nproc-per-node)\n"
-    "  stepscope run [options] -- any launch command  the same for torchrun, accelerate, deepspeed, srun ...\n"
-    "  stepscope report <run folder|summary.json>     print the summary of a run again (also: view)\n"
-    "  stepscope compare A B                          did it get slower? exit 4 when it did\n"
-    "  stepscope inspect <file.ring>                  what a black box holds, as JSON\n"
-    "  stepscope explain [KIND]                       what a kind of finding means, and what to do\n"
-    "  stepscope doctor                               what can be observed on this machine, and why not\n"
-    "  stepscope --version\n\n"
-    "stepscope <verb> --help tells its options.\n";
-
-int front_door(const std::vector<std::string>& words, const SignalState& at_start) {
-  const std::string verb = words.empty() ? "" : words.front();
-  const std::vector<std::string> rest(words.empty() ? words.end() : words.begin() + 1, words.end());
-  if (verb == "run") return parse_run(rest, at_start);
-  if (verb == "report" || verb == "view") return parse_report(rest, verb);
-  if (verb == "compare") return parse_compare(rest);
-  if (verb == "inspect") return parse_inspect(rest);
-  if (verb == "explain" && rest.size() <= 1) return verb_explain(rest.empty() ? "" : rest.front());
-  if (verb == "doctor") return parse_doctor(rest);
-  if (verb == "agent") return verb_agent();
-  if (verb == "attach" && rest.size() == 1) return verb_attach(std::atoi(rest.front().c_str()), at_start);
-  if (verb == "--version") return std::puts("stepscope " SS_VERSION) < 0;
-  if (verb == "--help" || verb == "-h" || verb == "help") return std::fputs(kHelp, stdout) < 0;
-  say(verb.empty() ? "a verb is expected: run, report (try stepscope --help)"
-                   : "unknown verb: " + verb + " (try stepscope --help)");
-  return kExitUsage;
-}
+  const SignalState& at_start_;
+  CLI::App app_{"stepscope: which rank is slow, in which phase, for what cause", "stepscope"};
+  CLI::App* run_ = nullptr;
+  std::function<int()> chosen_;
+  RunOptions run_options_;
+  ReportVerb report_;
+  CompareVerb compare_;
+  DoctorVerb doctor_;
+  std::string ring_, kind_;
+  int pid_ = 0;
+};
 
 // A program that was started with a standard file closed must not find one of ours under its number.
 void reserve_standard_files() {
@@ -202,7 +215,7 @@ int main(int argc, char** argv) {
   const stepscope::SignalState at_start = stepscope::SignalState::current();
   stepscope::reserve_standard_files();
   try {
-    return stepscope::front_door(std::vector<std::string>(argv + 1, argv + argc), at_start);
+    return stepscope::FrontDoor(at_start).enter(std::vector<std::string>(argv + 1, argv + argc));
   } catch (const std::exception& error) {
     stepscope::say(std::string("internal error: ") + error.what());
     return 70;
