@@ -46,7 +46,7 @@ def test_root_installs_what_is_missing_and_only_that(machine: Machine) -> None:
     assert done.returncode == 0, done.stderr
     line = next(x for x in machine.log.read_text().splitlines() if " install " in x)
     words = line.split()
-    assert {"ninja-build", "nlohmann-json3-dev", "libcli11-dev", "libfmt-dev", "libsqlite3-dev", "libzstd-dev", "librapidcheck-dev"} <= set(words)
+    assert {"ninja-build", "nlohmann-json3-dev", "libcli11-dev", "libfmt-dev", "libtomlplusplus-dev", "libsqlite3-dev", "libzstd-dev", "librapidcheck-dev"} <= set(words)
     assert not {"cmake", "ccache", "libgtest-dev", "clang-22"} & set(words)
 
 

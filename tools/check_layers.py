@@ -39,7 +39,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
 PURE_ROOMS = ("align", "analyze", "diagnose", "report")
 IMPURE_HEADERS = re.compile(
     r"^(sys/(?!types\.h)\w+\.h|netinet/.*|arpa/.*|fcntl\.h|unistd\.h|poll\.h|pthread\.h|time\.h|sqlite3\.h"
-    r"|ctime|chrono|fstream|iostream|filesystem|thread|mutex|condition_variable|future|boost/.*|spdlog/.*)$"
+    r"|ctime|chrono|fstream|iostream|filesystem|thread|mutex|condition_variable|future|boost/.*)$"
 )
 
 # library header -> rooms that may include it
@@ -47,7 +47,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     r"nlohmann/": ("report", "agent", "serve", "store", "cli"),
     r"CLI/": ("cli",),
     r"boost/": ("agent", "serve"),
-    r"spdlog/": ("base", "agent", "serve", "cli"),
+    r"toml\+\+/": ("cli",),
     r"sqlite3\.h|zstd\.h": ("store",),
     r"(ncurses|curses|panel)": ("tui",),
     r"Python\.h": ("recorder",),

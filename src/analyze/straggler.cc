@@ -134,7 +134,8 @@ std::vector<RankExcess> rank_excess(const Rows& block, const StragglerLimits& li
     e.blame = waiting_ms > 0 ? caused[e.rank] / waiting_ms : 0;
     e.victim_wait_ms = median_wait_for(block, e.rank);
     e.late = e.z >= limits.min_z && e.positive >= limits.min_positive && e.blame >= limits.min_blame &&
-             e.excess_ms >= limits.min_excess_share * wall_ms && e.excess_ms > 3 * spread_among_others(all, e.rank);
+             e.excess_ms >= limits.min_excess_share * wall_ms &&
+             e.excess_ms > limits.min_spreads * spread_among_others(all, e.rank);
   }
   return all;
 }

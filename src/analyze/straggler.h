@@ -23,6 +23,7 @@ struct StragglerLimits {
   double min_positive = 0.7;      // share of steps with D > 0
   double min_blame = 0.5;         // share of the block's waiting caused by the rank
   double min_excess_share = 0.02; // median(D) / median wall
+  double min_spreads = 3;         // median(D) over the spread among three or more others
 };
 
 // One rank against the others in one block.

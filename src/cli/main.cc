@@ -21,6 +21,7 @@ namespace {
 struct RunOptions {
   std::map<std::string, std::string> values;
   std::map<std::string, bool> switches;
+  std::vector<std::string> thresholds;          // "NAME=VALUE"
   std::map<std::string, std::string> torchrun;  // "--nnodes" → text
 
   void add_to(CLI::App& app) {
@@ -34,6 +35,10 @@ struct RunOptions {
     value("--interval", "interval", "seconds between samples of host and devices (default: 1)");
     toggle("--keep-rings,--keep_rings", "keep_rings", "keep the ranks' black boxes in the run folder");
     toggle("--html-report,--html_report", "html_report", "also write final_summary.html");
+    app.add_option("--set", thresholds,
+                   "change a threshold of the rules; may be repeated (list: stepscope explain thresholds)")
+        ->type_name("NAME=VALUE")
+        ->allow_extra_args(false);
     value("--silence", "silence", "advice to suppress, comma-separated (all: every advice)");
     value("--flops-per-step,--flops_per_step", "flops_per_step", "FLOPs per rank and step, for MFU");
     value("--peak-flops,--peak_flops", "peak_flops", "peak FLOP/s of one device, where its model is not known");
@@ -58,6 +63,10 @@ struct RunOptions {
     }
     for (const auto& [name, on] : switches) {
       if (on) result.flags[name] = "1";
+    }
+    for (const std::string& word : thresholds) {
+      std::string& all = result.flags["set"];
+      all += (all.empty() ? "" : ",") + word;
     }
     for (const auto& [name, text] : torchrun) {
       if (app.count(name)) *result.torchrun.field(name) = text;
@@ -92,7 +101,8 @@ class FrontDoor {
       return wrong("unknown verb: " + words.front(), "");
     RunArgs args;
     if (words.front() == "run") {
-      auto split = split_run_args(std::span(words).subspan(1), [this](std::string_view option) { return value_count(option); });
+      const auto values = [this](std::string_view option) { return value_count(option); };
+      auto split = split_run_args(std::span(words).subspan(1), values);
       if (!split) return say(split.error().message), kExitUsage;
       args = std::move(*split);
       words.resize(1);
@@ -157,7 +167,7 @@ class FrontDoor {
   void add_explain() {
     CLI::App* app = add("explain", "Explain a kind of finding: what it means, how it is decided, what to do",
                         [this] { return verb_explain(kind_); });
-    app->add_option("kind", kind_, "a kind of finding (default: list the kinds)");
+    app->add_option("kind", kind_, "a kind of finding, or: thresholds (default: list the kinds)");
   }
 
   void add_doctor() {

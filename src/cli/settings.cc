@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
@@ -11,6 +12,7 @@
 
 #include "base/file.h"
 #include "cli/settings_file.h"
+#include "diagnose/thresholds.h"
 
 namespace stepscope {
 namespace {
@@ -76,6 +78,31 @@ Status set_flops(double& target, const std::string& text) {
 Status set_flops_per_step(Settings& s, const std::string& text) { return set_flops(s.flops_per_step, text); }
 Status set_peak_flops(Settings& s, const std::string& text) { return set_flops(s.peak_flops, text); }
 
+Status set_threshold(Settings& s, const std::string& name, double value) {
+  if (const auto known = check_threshold(name, value); !known) return fail(known.error().message);
+  s.thresholds[name] = value;
+  return {};
+}
+
+// NAME=VALUE, several separated by commas.
+Status set_thresholds(Settings& s, const std::string& text) {
+  for (size_t at = 0; at <= text.size();) {
+    const size_t end = std::min(text.find(',', at), text.size());
+    const std::string word = text.substr(at, end - at);
+    const size_t equals = word.find('=');
+    double value = 0;
+    const char* const last = word.data() + word.size();
+    const char* const first = equals == std::string::npos ? last : word.data() + equals + 1;
+    const auto [stopped, code] = std::from_chars(first, last, value);
+    if (code != std::errc() || stopped != last || equals == 0)
+      return fail("expects NAME=VALUE with a number, not '" + word + "'");
+    if (Status status = set_threshold(s, word.substr(0, equals), value); !status)
+      return fail("refused: " + status.error().message);
+    at = end + 1;
+  }
+  return {};
+}
+
 Status set_bool(bool& target, const std::string& text) {
   if (text == "1" || text == "true" || text == "yes" || text == "on") target = true;
   else if (text.empty() || text == "0" || text == "false" || text == "no" || text == "off") target = false;
@@ -104,6 +131,7 @@ constexpr Row kRows[] = {
     {"silence", "STEPSCOPE_SILENCE", nullptr, set_silence},
     {"flops_per_step", "STEPSCOPE_FLOPS_PER_STEP", nullptr, set_flops_per_step},
     {"peak_flops", "STEPSCOPE_PEAK_FLOPS", nullptr, set_peak_flops},
+    {"set", "STEPSCOPE_SET", nullptr, set_thresholds},
 };
 
 const Row* find_row(const std::string& name) {
@@ -125,15 +153,17 @@ Status apply_file(const std::string& path, const std::string& text, ResolvedSett
   auto entries = parse_settings(text);
   if (!entries) return fail(path + ": " + entries.error().message);
   for (const SettingEntry& entry : *entries) {
-    const std::string where = path + ": line " + std::to_string(entry.line) + ": " + entry.key;
+    const std::string place = path + ": line " + std::to_string(entry.line) + ": ";
+    const std::string where = place + entry.key;
     if (entry.section == "thresholds") {
       const auto* number = std::get_if<double>(&entry.value);
       if (!number) return fail(where + " must be a number");
-      result.settings.thresholds[entry.key] = *number;
+      if (Status status = set_threshold(result.settings, entry.key, *number); !status)
+        return fail(place + status.error().message);
       continue;
     }
     const bool placed = entry.section.empty() || entry.section == "run" || (entry.section == "advice" && entry.key == "silence");
-    const Row* row = placed ? find_row(entry.key) : nullptr;
+    const Row* row = placed && entry.key != "set" ? find_row(entry.key) : nullptr;  // the file has [thresholds] for it
     if (!row) {
       result.warnings.push_back(where + " is not a setting and is left out");
       continue;

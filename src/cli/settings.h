@@ -27,7 +27,7 @@ struct Settings {
   std::vector<std::string> silence;    // pieces of ADVICE nobody wants to hear, by cause; "all"
   double flops_per_step = 0;           // of one rank; 0 = not known, no MFU unless the program logs them
   double peak_flops = 0;               // FLOP/s of one device; 0 = by its name
-  std::map<std::string, double> thresholds;  // [thresholds] of stepscope.toml, by the names of the rule spec
+  std::map<std::string, double> thresholds;  // names of spec/rules.toml: --set over [thresholds] of stepscope.toml
 };
 
 // Where a value may come from. Absent = not given there.

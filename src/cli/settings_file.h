@@ -1,6 +1,5 @@
-// stepscope.toml: the part of TOML that settings need - comments, [section], key = string | number | true | false.
-// What TOML has beyond that (arrays, tables in braces, dates, multi-line strings) is refused with its line number,
-// never half understood. Pure; bounded input; trusts no byte (settings_fuzz.cc).
+// stepscope.toml as a flat list: scalar values with their section and line. toml++ reads it; what no setting can be
+// (lists, dates) is refused. Pure; bounded input; trusts no byte (settings_fuzz.cc).
 #pragma once
 
 #include <string>
@@ -13,7 +12,7 @@
 namespace stepscope {
 
 struct SettingEntry {
-  std::string section;  // "" at the top
+  std::string section;  // "" at the top, "a.b" for a table within a table
   std::string key;      // dashes become underscores
   std::variant<std::string, double, bool> value;
   int line = 0;
@@ -21,7 +20,7 @@ struct SettingEntry {
 
 inline constexpr size_t kMaxSettingsBytes = 64 * 1024;
 
-// Error: "line 3: …".
+// In the order of the file. Error: "line 3: …".
 Result<std::vector<SettingEntry>> parse_settings(std::string_view text);
 
 }  // namespace stepscope

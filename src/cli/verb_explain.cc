@@ -7,6 +7,7 @@
 #include "cli/agent_link.h"
 #include "cli/explain_pages.h"
 #include "cli/verbs.h"
+#include "diagnose/thresholds.h"
 
 namespace stepscope {
 namespace {
@@ -22,6 +23,14 @@ std::string slug_of(const std::string& kind) {
   return slug;
 }
 
+// Every threshold that --set knows, one a line.
+int list_thresholds() {
+  for (const ThresholdSpec& s : threshold_specs())
+    std::printf("%-34s %-12.10g %s; %s\n", std::string(s.name).c_str(), s.standard, std::string(s.unit).c_str(),
+                std::string(s.reason).c_str());
+  return 0;
+}
+
 }  // namespace
 
 int verb_explain(const std::string& kind) {
@@ -30,6 +39,7 @@ int verb_explain(const std::string& kind) {
     for (const ExplainPage& page : pages) std::printf("%.*s\n", static_cast<int>(page.slug.size()), page.slug.data());
     return 0;
   }
+  if (kind == "thresholds") return list_thresholds();
   const std::string slug = slug_of(kind);
   const auto found = std::find_if(pages.begin(), pages.end(), [&](const ExplainPage& p) { return p.slug == slug; });
   if (found == pages.end()) {

@@ -51,11 +51,16 @@ struct Engine::Impl {
   double flops_per_step = 0, peak_flops = 0;
   std::set<std::string> silenced;
   std::vector<std::string> notes;
+  std::vector<ChangedThreshold> changed;
   std::function<void(const StepRow&)> row_sink;
 
   explicit Impl(const EngineOptions& options) : table([this](StepRow& row) { on_close(row); }) {
-    for (const auto& [name, value] : options.thresholds)
-      if (Status s = limits.set(name, value); !s) notes.push_back(s.error().message);
+    for (const auto& [name, value] : options.thresholds) {
+      const auto known = check_threshold(name, value);
+      if (!known) notes.push_back(known.error().message);
+      else if (value != (*known)->standard) changed.push_back({std::string((*known)->name), value, (*known)->standard});
+    }
+    limits = Thresholds::with(options.thresholds);
     flops_per_step = options.flops_per_step;
     peak_flops = options.peak_flops;
     for (const std::string& cause : options.silence) {
@@ -251,6 +256,7 @@ void Engine::finish() {
 Snapshot Engine::snapshot() const {
   const Impl& m = *impl_;
   Snapshot s;
+  s.run.thresholds = m.changed;
   s.findings = m.findings;
   if (!m.over) m.book.date(s.findings, static_cast<int64_t>(m.table.closed()) - 1);
   for (Finding f : m.external) {

@@ -67,7 +67,7 @@ Finding Judged::of_job(FindingKind kind, Category category, double share, Severi
   f.cost_seconds = seconds(share);
   f.coverage = coverage;
   f.confidence = std::min(0.99, coverage * (rows.size() >= 32 ? 0.97 : 0.85));
-  f.first_step = onset(0.5 * per_step_ms(figure), [&](const StepRow& row) { return of_row(row, figure); }, late);
+  f.first_step = onset(limits->onset_share * per_step_ms(figure), [&](const StepRow& row) { return of_row(row, figure); }, late);
   f.last_step = last_step();
   f.evidence.push_back({f.phase + "_share", {}, share, {}, ""});
   f.evidence.push_back({f.phase + "_ms_per_step", {}, per_step_ms(figure), {}, ""});

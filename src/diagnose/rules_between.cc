@@ -11,10 +11,6 @@ namespace stepscope {
 
 namespace {
 
-constexpr double kEventMs = 5;  // a step counts as having the event from here on
-constexpr size_t kRareSteps = 8;     // unnamed work lies between the steps where at most one step in so many has it
-constexpr double kToldShare = 0.02;  // parts below are not listed
-
 struct Between {
   double cost_ms = 0, event_ms = 0;  // total; median over the steps that have it
   size_t events = 0;
@@ -35,7 +31,7 @@ Between measure(const Judged& j, const Rows& rows, Figure figure) {
       per_rank[r] += ms;
     }
     b.cost_ms += worst * rows.weights[i];
-    if (worst < kEventMs) continue;
+    if (worst < j.limits->between_event_ms) continue;
     ++b.events;
     sizes.push_back(worst);
     if (b.first < 0) b.first = rows.rows[i]->step;
@@ -44,7 +40,7 @@ Between measure(const Judged& j, const Rows& rows, Figure figure) {
   b.event_ms = sizes.empty() ? 0 : median(sizes);
   const double most = per_rank.empty() ? 0 : *std::max_element(per_rank.begin(), per_rank.end());
   for (int r = 0; r < j.ranks; ++r)
-    if (per_rank[r] > 0.5 * most) b.ranks.push_back(r);
+    if (per_rank[r] > j.limits->between_rank_share * most) b.ranks.push_back(r);
   if (static_cast<int>(b.ranks.size()) == j.ranks) b.ranks.clear();
   return b;
 }
@@ -66,10 +62,10 @@ int64_t onset_of(const Judged& j, const KindOf& k, const Between& b) {
   if (k.opening == Opening::kNone || b.events < 2 || j.first_step() != 0) return b.first;
   if (k.opening == Opening::kFirstStep) {
     const std::vector<Cell>& cells = j.with_warmup.rows.front()->cells;
-    if (std::none_of(cells.begin(), cells.end(), [&](const Cell& cell) { return cell.ms[index(k.category)] >= kEventMs; })) return b.first;
+    if (std::none_of(cells.begin(), cells.end(), [&](const Cell& cell) { return cell.ms[index(k.category)] >= j.limits->between_event_ms; })) return b.first;
   }
   const double between = static_cast<double>(b.last - b.first) / static_cast<double>(b.events - 1);
-  return static_cast<double>(b.first) <= 1.5 * between ? 0 : b.first;
+  return static_cast<double>(b.first) <= j.limits->between_first_factor * between ? 0 : b.first;
 }
 
 Finding finding_of(const Judged& j, const KindOf& k, const Between& b, double share) {
@@ -116,16 +112,17 @@ Between unnamed_work(const Judged& j) {
   }
   Between b = measure(j, j.rows, [&](const Cell& cell, size_t r) {
     const double ms = unnamed_ms(cell);
-    return ms > std::max(kEventMs, j.limits->pause_factor * usual[r]) ? ms - usual[r] : 0;
+    return ms > std::max(j.limits->between_event_ms, j.limits->pause_factor * usual[r]) ? ms - usual[r] : 0;
   });
   // Where it is in every other step it is a part of them.
-  return b.events > j.rows.size() / kRareSteps ? Between{} : b;
+  return b.events > j.rows.size() / static_cast<size_t>(j.limits->between_rare_steps) ? Between{} : b;
 }
 
 struct Sum {
   double share = 0, named = 0, largest = 0;
   int64_t first = -1, last = -1;
   std::string parts;
+  double told_share = 0;  // parts below are not listed
 
   void add(const Between& b, double of_wall, const std::string& words, bool is_named) {
     if (of_wall <= 0) return;
@@ -134,7 +131,7 @@ struct Sum {
     largest = std::max(largest, of_wall);
     if (b.first >= 0 && (first < 0 || b.first < first)) first = b.first;
     last = std::max(last, b.last);
-    if (of_wall >= kToldShare) parts += (parts.empty() ? "" : ", ") + words + " " + text_share(of_wall);
+    if (of_wall >= told_share) parts += (parts.empty() ? "" : ", ") + words + " " + text_share(of_wall);
   }
 };
 
@@ -160,23 +157,23 @@ void judge_between(const Judged& j, std::vector<Finding>& out) {
   const double wall = j.rows.wall_ms();
   if (wall <= 0) return;
   bool said = false;
-  Sum sum;
+  Sum sum{.told_share = j.limits->between_told_share};
   for (const KindOf& k : kKinds) {
     Between b = measure(j, j.rows, [&](const Cell& cell, size_t) { return static_cast<double>(cell.ms[index(k.category)]); });
     const double share = b.cost_ms / wall;
     if (k.category != Category::kCompile) sum.add(b, share, k.words, true);
     // One compile, one first epoch or one checkpoint is the price of a run; it is a stall when it comes again.
-    const size_t repeats = k.category == Category::kCompile ? 3 : 2;
-    if (b.events < repeats || j.severity(share) == Severity::kInfo) continue;
+    const double repeats = k.category == Category::kCompile ? j.limits->recompile_min_repeats : j.limits->between_min_repeats;
+    if (static_cast<double>(b.events) < repeats || j.severity(share) == Severity::kInfo) continue;
     out.push_back(finding_of(j, k, b, share));
     said |= k.category != Category::kCompile;
   }
-  if (sum.named >= kToldShare) {
+  if (sum.named >= sum.told_share) {
     const Between b = unnamed_work(j);
     sum.add(b, b.cost_ms / wall, "work without a name" + (b.ranks.empty() ? "" : " on " + text_ranks(b.ranks)), false);
   }
   // A part that has a finding of its own, and is nearly all of it, has said it.
-  const bool more = sum.largest <= 0.8 * sum.share && sum.share - sum.largest >= j.limits->warn_share;
+  const bool more = sum.largest <= j.limits->between_part_share * sum.share && sum.share - sum.largest >= j.limits->warn_share;
   if ((!said || more) && sum.share >= j.limits->share_kind_warn) out.push_back(finding_of(j, sum));
 }
 

@@ -15,8 +15,6 @@ namespace stepscope {
 
 namespace {
 
-constexpr size_t kLeastAlike = 8;  // steps: of fewer, half say nothing
-
 double transfer_ms(const Cell& cell) { return cell.ms[index(Category::kCommTransfer)]; }
 
 // What the transfer of steps like a given one usually takes.
@@ -28,7 +26,7 @@ class Usual {
       for (const Cell& cell : row->cells)
         if (cell.present && !cell.gpu) alike[key(cell)].push_back(transfer_ms(cell));
     for (auto& [key, values] : alike)
-      if (values.size() >= kLeastAlike) median_ms_[key] = median(std::move(values));
+      if (static_cast<double>(values.size()) >= j.limits->comm_alike_steps) median_ms_[key] = median(std::move(values));
   }
   double link_ms(const Cell& cell) const {
     const auto at = cell.gpu ? median_ms_.end() : median_ms_.find(key(cell));

@@ -259,7 +259,7 @@ void link(const Used& u, const std::vector<Used>& all, const HostFacts& facts, c
   }
   const double hours = static_cast<double>(facts.last_ns - facts.first_ns) / 3.6e12;
   const auto replays = static_cast<double>(d.pcie_replays.delta());
-  if (hours > 0 && replays >= 10 && replays / hours >= limits.pcie_replays_per_hour) {
+  if (hours > 0 && replays >= limits.pcie_min_replays && replays / hours >= limits.pcie_replays_per_hour) {
     what.push_back(formatted("{:.0f} PCIe replays", replays));
     if (f.cause.empty()) f.cause = Cause::kPcieReplays;
     f.evidence.push_back(fact("pcie_replays", replays));

@@ -144,7 +144,7 @@ void judge_imbalance(const Judged& j, std::vector<Finding>& out) {
       if (row.cells[r].present) most = std::max(most, own_work_ms(row.cells[r]) - sum / seen - own.usual()[r]);
     return std::min(most, mean_wait_ms(row));
   };
-  f.first_step = j.onset(0.5 * mean_ms, figure);
+  f.first_step = j.onset(j.limits->onset_share * mean_ms, figure);
   f.last_step = j.last_step();
   f.title = formatted("Ranks take turns at being late, the one with more work in the step: {} of the time", text_share(share));
   f.action = "give every rank about the same work per step: sort or pack by length, fill batches by tokens and not by samples";

@@ -60,7 +60,6 @@ Outliers outliers_of(const Judged& j, const std::vector<std::vector<LedgerMs>>& 
   std::vector<double> d(j.rows.size(), 0);
   for (size_t i = 0; i < j.rows.size(); ++i)
     if (static_cast<size_t>(rank) < beyond[i].size()) d[i] = std::accumulate(beyond[i][rank].begin(), beyond[i][rank].end(), 0.0);
-  if (d.size() < 8) return out;
   const double usual = median(d), sigma = mad_sigma(d);
   const double floor_ms = std::max(j.limits->pause_min_ms, j.limits->pause_factor * sigma);
   for (size_t i = 0; i < d.size(); ++i) {
@@ -69,7 +68,7 @@ Outliers outliers_of(const Judged& j, const std::vector<std::vector<LedgerMs>>& 
     if (extra < floor_ms) continue;
     const Cell& cell = row.cells[rank];
     // The others must have waited for it: an excess that nobody paid for is no stall of the job.
-    if (caused_by_step_ms(j, i, rank) < 0.5 * extra) continue;
+    if (caused_by_step_ms(j, i, rank) < j.limits->pause_paid_share * extra) continue;
     out.rows.push_back(i);
     out.extra_ms.push_back(extra);
     out.cost_ms += extra * j.rows.weights[i];
@@ -104,7 +103,7 @@ Rhythm rhythm_of(const Judged& j, const Outliers& o) {
   Rhythm rhythm;
   if (seconds.size() < 2) return rhythm;
   const double typical = median(seconds), spread = mad_sigma(seconds) / typical;
-  if (!(typical > 0 && spread < 0.15)) return rhythm;
+  if (!(typical > 0 && spread < j.limits->pause_rhythm_spread)) return rhythm;
   rhythm.period_s = typical;
   rhythm.period_steps = median(steps);
   rhythm.by_time = spread < mad_sigma(steps) / rhythm.period_steps;
@@ -114,7 +113,7 @@ Rhythm rhythm_of(const Judged& j, const Outliers& o) {
 // A timer that first strikes within its first period has run from the start.
 int64_t begin_of(const Judged& j, const Outliers& o, const Rhythm& rhythm) {
   const int64_t struck = j.rows.rows[o.rows.front()]->step;
-  const bool within = static_cast<double>(struck - j.first_step()) < 1.25 * rhythm.period_steps;
+  const bool within = static_cast<double>(struck - j.first_step()) < j.limits->pause_first_factor * rhythm.period_steps;
   return rhythm.by_time && within ? j.first_step() : struck;
 }
 
@@ -131,7 +130,7 @@ void judge_gc(const Judged& j, std::vector<Finding>& out) {
       per_rank[r] += ms * j.rows.weights[i];
     }
     cost_ms += worst * j.rows.weights[i];
-    if (worst < 1) continue;
+    if (worst < j.limits->gc_min_ms) continue;
     ++steps;
     if (first < 0) first = j.rows.rows[i]->step;
     last = j.rows.rows[i]->step;
@@ -156,7 +155,7 @@ void judge_gc(const Judged& j, std::vector<Finding>& out) {
   f.last_step = last;
   const double most = *std::max_element(per_rank.begin(), per_rank.end());
   for (int r = 0; r < j.ranks; ++r)
-    if (per_rank[r] > 0.34 * most) f.ranks.push_back(r);
+    if (per_rank[r] > j.limits->gc_rank_share * most) f.ranks.push_back(r);
   if (static_cast<int>(f.ranks.size()) == j.ranks) {
     f.ranks.clear();
     f.job_scope = true;
@@ -185,7 +184,7 @@ void judge_pauses(const Judged& j, std::vector<Finding>& out) {
     std::vector<double> others;
     for (const Outliers& p : all)
       if (p.rank != o.rank) others.push_back(p.cost_ms);
-    if (o.cost_ms < 3 * *std::max_element(others.begin(), others.end())) continue;
+    if (o.cost_ms < j.limits->pause_over_others * *std::max_element(others.begin(), others.end())) continue;
     const double share = wall > 0 ? o.cost_ms / wall : 0;
     if (j.severity(share) == Severity::kInfo) continue;
     size_t top = 0;
@@ -194,7 +193,7 @@ void judge_pauses(const Judged& j, std::vector<Finding>& out) {
     const auto phase = static_cast<Category>(top);
     // These have rules of their own that see all ranks.
     if (phase == Category::kCheckpoint || phase == Category::kValidation || phase == Category::kEpochStart || phase == Category::kCompile) continue;
-    if (phase == Category::kHostPause && o.gc_ms > 0.5 * o.by_category[top]) continue;
+    if (phase == Category::kHostPause && o.gc_ms > j.limits->pause_gc_share * o.by_category[top]) continue;
     Finding f = Finding::of(phase == Category::kInputWait ? FindingKind::kInputStraggler : phase == Category::kLogging ? FindingKind::kLoggingStall : FindingKind::kPauseStraggler);
     f.severity = j.severity(share);
     f.ranks = {o.rank};
@@ -202,8 +201,10 @@ void judge_pauses(const Judged& j, std::vector<Finding>& out) {
       if (r != o.rank) f.victims.push_back(r);
     f.phase = std::string(name(phase));
     f.pattern = "transient";
+    const bool descheduled = o.usage && o.involuntary > j.limits->descheduled_switches * static_cast<double>(o.rows.size()) &&
+                             o.cpu_ms < j.limits->descheduled_cpu_share * o.wall_ms;
     if (phase == Category::kUnattributed || phase == Category::kUserCode) f.cause = Cause::kUserCode;
-    else if (o.usage && o.involuntary > 2 * static_cast<double>(o.rows.size()) && o.cpu_ms < 0.7 * o.wall_ms) f.cause = Cause::kDescheduled;
+    else if (descheduled) f.cause = Cause::kDescheduled;
     f.cost_share = share;
     f.cost_seconds = j.seconds(share);
     f.saves_share = saved_share(j.rows, [&](size_t i, int r) {

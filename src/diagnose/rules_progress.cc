@@ -12,8 +12,6 @@ namespace stepscope {
 
 namespace {
 
-constexpr double kLateStartS = 5;
-
 bool blames_a_peer(const std::string& exception) {
   for (const char* words : {"onnection closed by peer", "onnection reset by peer", "Broken pipe", "DistBackendError", "onnection refused"})
     if (exception.find(words) != std::string::npos) return true;
@@ -82,7 +80,7 @@ void late_start(const Judged& j, std::vector<Finding>& out) {
   double latest = 0;
   for (const auto& [rank, life] : *j.lives) {
     const double late = static_cast<double>(life.init_begin_ns) * 1e-9 - usual;
-    if (life.init_begin_ns == 0 || late < kLateStartS) continue;
+    if (life.init_begin_ns == 0 || late < j.limits->late_start_s) continue;
     f.ranks.push_back(rank);
     latest = std::max(latest, late);
   }

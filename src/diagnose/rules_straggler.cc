@@ -28,6 +28,7 @@ StragglerLimits limits_of(const Thresholds& t) {
   l.min_positive = t.straggler_min_positive;
   l.min_blame = t.straggler_min_blame;
   l.min_excess_share = t.straggler_min_excess;
+  l.min_spreads = t.straggler_min_spreads;
   return l;
 }
 
@@ -50,7 +51,7 @@ std::map<int, std::vector<LateBlock>> late_blocks(const Judged& j) {
   for (auto& [rank, list] : late)
     for (size_t i = 0; i < list.size(); ++i) {
       const bool neighbour = (i > 0 && list[i - 1].first + 1 == list[i].first) || (i + 1 < list.size() && list[i].first + 1 == list[i + 1].first);
-      if (neighbour || 2 * list.size() >= blocks) out[rank].push_back(std::move(list[i].second));
+      if (neighbour || static_cast<double>(list.size()) >= j.limits->straggler_blocks_share * static_cast<double>(blocks)) out[rank].push_back(std::move(list[i].second));
     }
   return out;
 }
@@ -107,7 +108,7 @@ Naming name_of(const RankExcess& e, const Thresholds& t) {
   Naming n;
   n.phase = static_cast<Category>(top);
   const bool one_phase = e.category_ms[top] >= t.phase_share * positive;
-  const bool all_compute = compute >= 0.8 * positive;
+  const bool all_compute = compute >= t.straggler_compute_share * positive;
   n.named = one_phase || all_compute;
   if (!n.named) {
     n.kind = FindingKind::kStraggler;
@@ -122,7 +123,7 @@ Naming name_of(const RankExcess& e, const Thresholds& t) {
       low = std::min(low, factor);
       high = std::max(high, factor);
     }
-    if (low > 1.15 && high < 1.6 * low) n.cause = Cause::kSameWorkSlower;
+    if (low > t.same_work_min_factor && high < t.same_work_spread_factor * low) n.cause = Cause::kSameWorkSlower;
   } else if (n.phase == Category::kInputWait) {
     n.kind = FindingKind::kInputStraggler;
   } else if (n.phase == Category::kH2d) {
@@ -210,7 +211,7 @@ bool passing(const Judged& j, const std::vector<LateBlock>& blocks, const Findin
   return late_ms < 1e3 * j.limits->straggler_passing_s && blocks.front().rows.rows.front() != j.baseline.rows.front();
 }
 
-int first_late_bucket(const LateBlock& block, int rank, double excess_ms) {
+int first_late_bucket(const LateBlock& block, int rank, double least_ms) {
   std::vector<double> lead;
   for (size_t k = 0; k < 64; ++k) {
     std::vector<double> d;
@@ -227,7 +228,7 @@ int first_late_bucket(const LateBlock& block, int rank, double excess_ms) {
     lead.push_back(median(d));
   }
   for (size_t k = 0; k < lead.size(); ++k)
-    if (lead[k] > 0.5 * excess_ms) return lead.size() > 1 ? static_cast<int>(k) : -1;
+    if (lead[k] > least_ms) return lead.size() > 1 ? static_cast<int>(k) : -1;
   return -1;
 }
 
@@ -247,7 +248,7 @@ Finding finding_of(const Judged& j, int rank, const std::vector<LateBlock>& bloc
 
   double cost_ms = 0;
   for (const LateBlock& b : blocks) {
-    const double per_step = std::min(b.excess.victim_wait_ms, 1.25 * b.excess.excess_ms);
+    const double per_step = std::min(b.excess.victim_wait_ms, t.straggler_cost_factor * b.excess.excess_ms);
     for (float w : b.rows.weights) cost_ms += per_step * w;
   }
   const double wall_ms = j.rows.wall_ms();
@@ -262,7 +263,7 @@ Finding finding_of(const Judged& j, int rank, const std::vector<LateBlock>& bloc
 
   const size_t top = index(n.phase);
   const auto figure = [&](const Cell& cell) { return n.named ? cell.ms[top] : cell.own_ms(); };
-  const double threshold = 0.5 * (n.named ? e.category_ms[top] : e.excess_ms);
+  const double threshold = t.onset_share * (n.named ? e.category_ms[top] : e.excess_ms);
   Others others;
   const auto excess = [&](const StepRow& row) -> double {
     if (static_cast<size_t>(rank) >= row.cells.size() || !row.cells[rank].present) return std::nan("");
@@ -284,7 +285,7 @@ Finding finding_of(const Judged& j, int rank, const std::vector<LateBlock>& bloc
   f.evidence.push_back({"slower_in_share_of_steps", rank, e.positive, {}, ""});
   f.evidence.push_back({"others_wait_ms", {}, e.victim_wait_ms, {}, ""});
   if (n.phase == Category::kBackward) {
-    const int bucket = first_late_bucket(blocks.front(), rank, e.category_ms[top]);
+    const int bucket = first_late_bucket(blocks.front(), rank, t.late_bucket_share * e.category_ms[top]);
     if (bucket >= 0) f.evidence.push_back({"first_late_bucket", rank, bucket, {}, ""});
   }
   return f;
@@ -297,12 +298,15 @@ void judge_stragglers(const Judged& j, std::vector<Finding>& out) {
   std::vector<Finding> said;
   for (const auto& [rank, blocks] : late_blocks(j)) {
     Finding f = finding_of(j, rank, blocks);
-    if (f.severity == Severity::kInfo && f.cost_share < 0.5 * j.limits->warn_share) continue;
+    if (f.severity == Severity::kInfo && f.cost_share < j.limits->straggler_told_factor * j.limits->warn_share) continue;
     said.push_back(std::move(f));
   }
+  const double turns = j.limits->straggler_turns_factor;
   // Ranks that take turns at being late are no stragglers: none costs clearly more than the others.
   for (Finding& f : said) {
-    const bool shared = std::any_of(said.begin(), said.end(), [&](const Finding& o) { return o.ranks != f.ranks && f.cost_share < 2 * o.cost_share && o.cost_share < 2 * f.cost_share; });
+    const bool shared = std::any_of(said.begin(), said.end(), [&](const Finding& o) {
+      return o.ranks != f.ranks && f.cost_share < turns * o.cost_share && o.cost_share < turns * f.cost_share;
+    });
     if (shared && j.ranks == 2) continue;
     out.push_back(std::move(f));
   }

@@ -15,6 +15,12 @@
 
 namespace stepscope {
 
+// A threshold of the rules that was judged by with another value than its default.
+struct ChangedThreshold {
+  std::string name;
+  double value = 0, standard = 0;
+};
+
 struct RunInfo {
   std::string name, started_at;          // started_at: ISO 8601 UTC
   double duration_s = 0;
@@ -23,6 +29,7 @@ struct RunInfo {
   std::optional<int> exit_code;
   std::vector<std::string> command;
   std::map<std::string, std::string> versions;  // stepscope, torch, python, …
+  std::vector<ChangedThreshold> thresholds;     // what the user set to other values than the default, by name
 };
 
 struct Percentiles { std::optional<double> p50, p90, p99, mean; };

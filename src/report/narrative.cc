@@ -120,6 +120,13 @@ Verdict verdict_of(const Snapshot& s) {
   return verdict_without_finding(s);
 }
 
+std::string thresholds_text(const RunInfo& run) {
+  std::string out;
+  for (const ChangedThreshold& t : run.thresholds)
+    out += formatted("{}{} {} (default {})", out.empty() ? "thresholds changed: " : ", ", t.name, t.value, t.standard);
+  return out;
+}
+
 std::string status_text(const RunInfo& run) {
   if (run.status.empty()) return "state unknown";
   if (!run.exit_code || (run.status == "completed" && *run.exit_code == 0) || run.status == "running") return run.status;

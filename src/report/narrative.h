@@ -38,6 +38,9 @@ std::vector<std::string> run_phrases(const RunInfo& run, uint32_t steps);
 // How a run ended, for people: "completed", "crashed (exit code 1)", "killed by SIGKILL (exit code 137)".
 std::string status_text(const RunInfo& run);
 
+// "thresholds changed: warn_share 0.1 (default 0.05)"; "" when every one has its default.
+std::string thresholds_text(const RunInfo& run);
+
 // "9,812 records, none lost", "coverage 100 %": what the figures rest on.
 std::vector<std::string> observer_phrases(const ObserverStat& observer);
 

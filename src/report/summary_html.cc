@@ -232,6 +232,7 @@ std::string footer_html(const Snapshot& s) {
   std::string out = "<footer>" + phrases(observer_phrases(s.observer));
   for (const std::string& reason : s.observer.unavailable) out += "<p>not available: " + esc(reason) + "</p>";
   for (const std::string& note : s.observer.notes) out += "<p>" + esc(note) + "</p>";
+  if (!s.run.thresholds.empty()) out += "<p>" + esc(thresholds_text(s.run)) + "</p>";
   std::string command;
   for (const std::string& word : s.run.command) command += (command.empty() ? "" : " ") + word;
   if (!command.empty()) out += "<p><code>" + esc(command) + "</code></p>";

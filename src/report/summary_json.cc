@@ -20,6 +20,9 @@ OrderedJson named_values(const Values& values) {
 OrderedJson run_json(const RunInfo& run) {
   OrderedJson versions = OrderedJson::object();
   for (const auto& [name, version] : run.versions) versions[name] = version;
+  OrderedJson thresholds = OrderedJson::array();
+  for (const ChangedThreshold& t : run.thresholds)
+    thresholds.push_back({{"name", t.name}, {"value", json_number(t.value)}, {"default", json_number(t.standard)}});
   return {{"name", run.name},
           {"started_at", json_text_or_null(run.started_at)},
           {"duration_s", json_number(run.duration_s)},
@@ -29,7 +32,8 @@ OrderedJson run_json(const RunInfo& run) {
           {"status", run.status},
           {"exit_code", json_int(run.exit_code)},
           {"command", run.command},
-          {"versions", std::move(versions)}};
+          {"versions", std::move(versions)},
+          {"thresholds", std::move(thresholds)}};
 }
 
 OrderedJson sections_json(const Snapshot& s) {

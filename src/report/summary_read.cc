@@ -50,6 +50,8 @@ RunInfo read_run(const JsonFields& f) {
   run.exit_code = f.optional_int("exit_code");
   run.command = f.texts("command");
   run.versions = f.text_map("versions");
+  for (const JsonFields& t : f.children("thresholds"))
+    run.thresholds.push_back({t.text("name"), t.number_or_zero("value"), t.number_or_zero("default")});
   return run;
 }
 

@@ -209,6 +209,7 @@ void write_observer(TextPage& page, const Snapshot& s) {
   page.phrases("", observer_phrases(s.observer), 2, lossy ? ink::kYellow : ink::kPlain);
   for (const std::string& reason : s.observer.unavailable) page.paragraph("", "not available: " + reason, 2, ink::kDim);
   for (const std::string& note : s.observer.notes) page.paragraph("", note, 2, ink::kDim);
+  if (!s.run.thresholds.empty()) page.paragraph("", thresholds_text(s.run), 2, ink::kDim);
 }
 
 void write_files(TextPage& page, const TextOptions& options) {

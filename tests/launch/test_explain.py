@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import subprocess
 
 import pytest
@@ -26,6 +27,15 @@ def test_every_page_is_built_in() -> None:
 @pytest.mark.parametrize("spelling", ["COMPUTE_STRAGGLER", "COMPUTE STRAGGLER", "compute-straggler"])
 def test_any_spelling(spelling: str) -> None:
     assert explain(spelling).stdout == (ROOT / "docs/findings/compute-straggler.md").read_text()
+
+
+def test_thresholds_are_those_of_the_spec() -> None:
+    spec = (ROOT / "spec/rules.toml").read_text().partition("[rules]")[2]
+    rows = dict(re.findall(r"^([a-z0-9_]+) = \[([^,]+),", spec, re.M))
+    lines = [line.split(maxsplit=2) for line in explain("thresholds").stdout.splitlines()]
+    assert len(rows) > 100 and [name for name, *_ in lines] == sorted(rows)
+    for name, default, why in lines:
+        assert float(default) == float(rows[name]) and "; " in why, name
 
 
 def test_unknown_kind() -> None:

