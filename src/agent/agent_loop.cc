@@ -27,6 +27,7 @@
 #include "base/log.h"
 #include "base/subprocess.h"
 #include "report/summary_json.h"
+#include "sampler/torch_probe.h"
 
 namespace stepscope {
 namespace {
@@ -97,6 +98,7 @@ class Agent {
   Pipeline pipeline_;
   RunStore store_;
   HostWatch host_;
+  TorchProbe probe_;
   StopWatch stops_;
   std::map<Pipeline::TailId, PidWatch> watches_;
   PidWatch child_;
@@ -330,6 +332,7 @@ int Agent::run() {
     forget_non_ranks();
     put_away_closed_rings();
     host_.sample(pipeline_, now_ns);
+    if (!pipeline_.saw_rank()) probe_.look(child_.pid(), ::getpid(), now_ns);
     stops_.look(pipeline_, store_, now_ns);
     host_.tell_rooms(pipeline_.engine(), now_ns);
     store_.tick(now_ns);
@@ -355,6 +358,7 @@ void Agent::finish() {
   }
   note_own_interrupt();
   if (end_.wait_status && child_.pid() > 0) pipeline_.set_exit_status(child_.pid(), *end_.wait_status);
+  if (const auto process = probe_.found(); process && !pipeline_.saw_rank()) pipeline_.engine().set_unhooked(*process);
   pipeline_.finish(now_ns);
   host_.judge(pipeline_.engine());
   Snapshot snapshot = final_snapshot(pipeline_, config_, end_);

@@ -158,4 +158,11 @@ struct HostFacts {
   std::vector<std::string> unavailable;  // "signal: reason", each once
 };
 
+// A process that has torch loaded without our hooks.
+struct UnhookedProcess {
+  int pid = 0;
+  std::string command;  // as it was started, cut to a line
+  std::string reason;   // why the hooks did not come in; never empty
+};
+
 }  // namespace stepscope

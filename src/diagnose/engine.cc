@@ -49,6 +49,7 @@ struct Engine::Impl {
   int64_t interrupted_ns = 0, judged_end_ns = std::numeric_limits<int64_t>::min() / 2;  // end of the newest row that was judged
   bool over = false;
   double flops_per_step = 0, peak_flops = 0;
+  std::optional<UnhookedProcess> unhooked;
   std::set<std::string> silenced;
   std::vector<std::string> notes;
   std::vector<ChangedThreshold> changed;
@@ -109,6 +110,7 @@ struct Engine::Impl {
     j.groups = &groups;
     j.silenced = &silenced;
     j.rooms = &rooms;
+    if (unhooked) j.unhooked = &*unhooked;
     return j;
   }
 
@@ -217,6 +219,7 @@ void Engine::begin_attempt(int world_size) {
   impl_->table.begin_attempt(world_size);
 }
 
+void Engine::set_unhooked(UnhookedProcess process) { impl_->unhooked = std::move(process); }
 void Engine::set_interrupted(int64_t at_ns) { impl_->interrupted_ns = at_ns; }
 
 void Engine::add_external(Finding finding) {

@@ -6,9 +6,11 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "align/host_facts.h"
 #include "align/rank_step.h"
 #include "align/step_table.h"
 #include "diagnose/device_room.h"
@@ -44,6 +46,8 @@ class Engine {
   void begin_attempt(int world_size = 0);
   // Somebody asked the run to stop (Ctrl-C, SIGTERM): ranks that end after this moment are not lost.
   void set_interrupted(int64_t at_ns);
+  // Said where no rank has appeared: this process has torch loaded and not our hooks.
+  void set_unhooked(UnhookedProcess process);
   // Facts for rules that stand outside of steps (System, Process sections; sampler). Sections and findings are merged.
   void add_external(Finding finding);
   void set_section(Section section);

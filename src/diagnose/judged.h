@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "align/host_facts.h"
 #include "align/rank_step.h"
 #include "align/step_table.h"
 #include "analyze/attribution.h"
@@ -33,6 +34,7 @@ struct Judged {
   const std::map<int, RankLife>* lives = nullptr;
   const Groups* groups = nullptr;
   const std::set<std::string>* silenced = nullptr;  // causes of ADVICE that the user does not want; "all"
+  const UnhookedProcess* unhooked = nullptr;  // told where no rank has appeared
   const std::map<int, DeviceRoom>* rooms = nullptr;  // by rank; empty where nothing was sampled from outside
 
   // Mean over ranks of the share of wall time in a category; `pick` chooses among the ranks' shares.

@@ -21,7 +21,7 @@ Finding about_data(FindingKind kind, std::string title, std::string action) {
 void judge_data(const Judged& j, std::vector<Finding>& out) {
   const Thresholds& t = *j.limits;
   if (j.steps_closed == 0) {
-    if (!j.over) return;
+    if (!j.over || j.unhooked) return;  // the hooks are missing, not the training: OBSERVER_DEGRADED says so
     out.push_back(about_data(FindingKind::kNoData, "No training step was seen",
                              "check that the script trains with torch and an optimizer; mark steps with stepscope.trace_step"));
     return;
