@@ -3,8 +3,8 @@
 // environment), so that a run in which nothing was seen is not taken for one that did not train.
 //
 // Meant for runs in which no rank has shown up: a look lists the processes below the launch command and reads the maps of
-// each, some 0.2 ms. A process in the middle of `import torch` has one and not yet the other: a later look takes it back. Processes of other users stay
-// unseen. One thread; never blocks.
+// each, some 0.2 ms. A process in the middle of `import torch` has one and not yet the other: a later look takes it back.
+// Processes of other users stay unseen. One thread; never blocks.
 #pragma once
 
 #include <cstdint>

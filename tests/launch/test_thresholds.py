@@ -57,9 +57,10 @@ def test_the_flag_wins_over_the_environment_and_that_over_the_file(launch: Launc
 
 
 def test_a_host_threshold_decides(launch: Launch) -> None:
-    """A host is never quite idle: with the bar at zero, any CPU use is "saturated"."""
+    """Some memory of a host is always in use: with the bar at zero that is "nearly all"."""
     script = "r = FakeRank()\nuntil = time.time() + 3\nwhile time.time() < until: r.step(20)\nr.close()\n"
     words = ("run", "--run-name", "r", "--interval", "0.2")
-    bar = [w for name in ("cpu_saturated_share=0", "cost_warn_share=0") for w in ("--set", name)]
-    assert launch.run(*words, *bar, launch.script(script)).returncode == 0
-    assert findings(launch.summary(), "HIGH_CPU"), launch.summary()["findings"]
+    bars = ("memory_near_limit_share=0", "memory_at_limit_share=0", "min_samples=1")
+    assert launch.run(*words, *[w for bar in bars for w in ("--set", bar)], launch.script(script)).returncode == 0
+    summary = launch.summary()
+    assert [f["severity"] for f in findings(summary, "HOST_MEMORY_PRESSURE")] == ["crit"], summary["findings"]

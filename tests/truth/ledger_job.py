@@ -77,10 +77,10 @@ class Data(Dataset):
 
 
 class Slow(nn.Module):
-    """1 ms, and the injection at its step, in forward; the same in backward."""
+    """2 ms, and the injection at its step, in forward; the same in backward."""
 
     def forward(self, x):
-        time.sleep(0.001)
+        time.sleep(0.002)
         if now[0] == AT_STEP:
             spend("forward" if torch.is_grad_enabled() else "")
             if A.inject == "host_pause" and RANK == A.rank:
@@ -95,7 +95,7 @@ class SlowBackward(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad):
-        time.sleep(0.001)
+        time.sleep(0.002)
         if now[0] == AT_STEP:
             spend("backward")
             spend("straggler_wait")
@@ -121,7 +121,7 @@ class SlowPickle:
 
 class SlowSGD(torch.optim.SGD):
     def step(self, closure=None):
-        time.sleep(0.001)
+        time.sleep(0.002)
         if now[0] == AT_STEP:
             spend("optimizer")
         return super().step(closure)
