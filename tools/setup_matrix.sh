@@ -14,20 +14,7 @@ HOME_PYTHON=$(realpath -s "${STEPSCOPE_VENV:-.venv}/bin/python")
 VENV=$(realpath -ms "${1:-build/matrix-venv}")
 PY="$VENV/bin/python"
 
-if [ ! -x "$PY" ]; then
-  say "making $VENV"
-  "$HOME_PYTHON" -m venv "$VENV"
-fi
-SITE=$("$PY" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-# Every folder from which the project's environment imports: torch may be borrowed there as well.
-"$HOME_PYTHON" -c 'import os, torch, sysconfig
-for p in dict.fromkeys([sysconfig.get_path("purelib"), os.path.dirname(os.path.dirname(torch.__file__))]): print(p)' >"$SITE/of_the_project.pth"
-# A borrowed torch brings no commands.
-printf '#!/bin/sh\nexec "%s" -m torch.distributed.run "$@"\n' "$PY" >"$VENV/bin/torchrun"
-chmod +x "$VENV/bin/torchrun"
-
-TORCH=$("$PY" -c 'from importlib.metadata import version; print(version("torch"))')  # torch.__version__ may have a local part
-printf 'torch==%s\n' "$TORCH" >"$VENV/constraints.txt"
+tools/borrowed_venv.sh "$VENV"
 has() { "$PY" -c "import importlib.util, sys; sys.exit(any(importlib.util.find_spec(m.split('.')[0]) is None for m in sys.argv[1:]))" "$@"; }
 # add "modules" requirement…
 add() {

@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""A long training that does everything long trainings do: memory must stay flat, every count must be right.
+
+    soak.py --steps 2000000 --write       the whole soak; renews docs/soak.md
+    soak.py --steps 20000                 the share that make test runs
+
+The job goes on by itself: when this program is killed, ``--resume`` follows the same job to its end (records that were
+overwritten meanwhile are then said to be missed, and counts that rest on them are not judged). Leaves with 1 when anything
+is wrong. What it saw stays in build/soak/.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from judge import judge  # noqa: E402
+from tap import Tap  # noqa: E402
+from watch import agent_of, memory_kib  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+JOB = Path(__file__).with_name("soak_job.py")
+DOC = ROOT / "docs/soak.md"
+TAP_S = 0.2  # a ring of 65,536 records must not turn over between two looks
+START_S, END_S = 120.0, 120.0  # patience with a start, and with the summary after the last step
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--steps", type=int, default=2_000_000)
+    parser.add_argument("--ranks", type=int, default=1)
+    parser.add_argument("--sample-s", type=float, default=5.0, help="between two looks at the memory")
+    parser.add_argument("--folder", type=Path, default=ROOT / "build/soak")
+    parser.add_argument("--resume", action="store_true", help="follow the job that an earlier call started")
+    parser.add_argument("--bare", action="store_true", help="without stepscope: what the job's own memory does")
+    parser.add_argument("--write", action="store_true", help="write docs/soak.md")
+    return parser.parse_args()
+
+
+def start(options: argparse.Namespace) -> None:
+    """The job in a session of its own, its exit code in a file: it outlives this program."""
+    folder = options.folder.resolve()
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    python = os.environ.get("STEPSCOPE_PYTHON", sys.executable)
+    binary = os.environ.get("STEPSCOPE_BIN", str(Path(sys.executable).with_name("stepscope")))
+    command = [python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(options.ranks), str(JOB), "--steps", str(options.steps)]
+    if not options.bare:
+        command = [binary, "run", "--logs-dir", str(folder / "logs"), "--run-name", "soak", "--", *command]
+    shell = 'out=$1; shift; "$@" >"$out/out.txt" 2>"$out/err.txt" </dev/null; echo $? >"$out/code.new"; mv "$out/code.new" "$out/code"'
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("STEPSCOPE", "TORCHELASTIC", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_"))}
+    env.update(OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="")
+    process = subprocess.Popen(["sh", "-c", shell, "soak", str(folder), *command], env=env, start_new_session=True)
+    (folder / "job.json").write_text(json.dumps({"pid": process.pid, "steps": options.steps, "ranks": options.ranks, "bare": options.bare}))
+
+
+def follow(folder: Path, job: dict[str, Any], sample_s: float) -> None:
+    """Samples memory and counts records until the job has left; both are kept as they come."""
+    tap = Tap(folder / "tap.json")
+    begun = float((folder / "job.json").stat().st_mtime)
+    next_sample, agent = time.time(), 0
+    with (folder / "samples.jsonl").open("a") as out:
+        while not (folder / "code").exists():
+            if not Path(f"/proc/{job['pid']}").exists() and not (folder / "code").exists():
+                time.sleep(1)
+                if not (folder / "code").exists():
+                    raise SystemExit("soak: the job has gone without an exit code")
+            ranks = tap.look(job["pid"])
+            if time.time() >= next_sample:
+                next_sample = time.time() + sample_s
+                agent = agent_of(job["pid"])
+                sample: dict[str, Any] = {"at_s": round(time.time() - begun, 2), "ranks": {}}
+                sample["agent_kib"] = memory_kib(agent) if agent else None
+                for rank, ring in ranks.items():
+                    sample["ranks"][rank] = {"rank_kib": memory_kib(ring.pid), "steps": ring.counts["steps"], **ring.sizes()}
+                out.write(json.dumps(sample) + "\n")
+                out.flush()
+                tap.keep()
+            time.sleep(TAP_S)
+        tap.keep()
+
+
+def main() -> int:
+    options = arguments()
+    folder = options.folder.resolve()
+    if not options.resume:
+        start(options)
+    job = json.loads((folder / "job.json").read_text())
+    if not (folder / "code").exists():
+        follow(folder, job, options.sample_s)
+    result = judge(folder, job)
+    print(result.text())
+    for line in result.wrong:
+        print(f"WRONG   {line}")
+    if options.write:
+        DOC.write_text(page(result.table(), job, result.wrong))
+    return int(bool(result.wrong))
+
+
+def page(table: list[str], job: dict[str, Any], wrong: list[str]) -> str:
+    commit = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
+    return "\n".join([
+        "# Soak",
+        "",
+        "Written by `make soak` (`tests/soak/soak.py --write`). One training under `stepscope run`, with a new loader each 100 steps,"
+        " process groups made and destroyed, exceptions raised in every part of a step and caught, threads that end by an exception,"
+        " evaluation and checkpoints. Memory is sampled from outside and compared after a warm-up of a tenth of the run; records are"
+        " counted by a reader of its own and compared with what the script counted.",
+        "",
+        f"{datetime.date.today().isoformat()}, commit {commit}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores,"
+        f" {job['steps']:,} steps, {job['ranks']} rank{'s' if job['ranks'] > 1 else ''}, Python {platform.python_version()}.",
+        "",
+        *table,
+        "",
+        *([f"Result: {len(wrong)} wrong.", "", *[f"* {w}" for w in wrong]] if wrong else ["Result: flat, every count right."]),
+        "",
+    ])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
