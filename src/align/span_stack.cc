@@ -30,6 +30,13 @@ bool SpanStack::pop(Kind kind, uint64_t id, OpenSpan* closed) {
   return false;
 }
 
+void SpanStack::drop_unfinished_parts() {
+  const auto part = [](const OpenSpan& s) {
+    return s.kind == Kind::kForward || s.kind == Kind::kBackward || s.kind == Kind::kOptimizer || s.kind == Kind::kScalerStep;
+  };
+  open_.erase(std::find_if(open_.begin(), open_.end(), part), open_.end());
+}
+
 OpenSpan* SpanStack::innermost(Kind kind) {
   for (size_t i = open_.size(); i-- > 0;)
     if (open_[i].kind == kind) return &open_[i];

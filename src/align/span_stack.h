@@ -44,6 +44,10 @@ class SpanStack {
   // Closes the innermost open span of this kind (and id, where the kind has ids); spans opened inside it that never
   // ended are dropped. Returns false when none is open; `closed` receives the span.
   bool pop(Kind kind, uint64_t id, OpenSpan* closed);
+  // A part of a step (forward, backward, optimizer) that an exception left never tells its end. Both drop it with all inside:
+  // one where the same part (kind and id) begins again, one where the loop makes a loader's iterator, as no part does.
+  void drop_unfinished(Kind kind, uint64_t id) { pop(kind, id, nullptr); }
+  void drop_unfinished_parts();
 
   OpenSpan* innermost(Kind kind);
   bool inside(Kind kind) const;

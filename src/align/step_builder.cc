@@ -339,6 +339,7 @@ struct StepBuilder::Impl {
       case Kind::kScalerStep:
         start(t);
         loss_gap = false;
+        stack.drop_unfinished(kind, e.a);  // an optimizer's step runs no step of its own
         if (!stack.covered()) training_work();
         apply(rule.optimizer_begin(e.a), t);
         if (kind == Kind::kScalerStep) scaler_stepped = false;
@@ -353,6 +354,7 @@ struct StepBuilder::Impl {
       case Kind::kForward: return begin_forward(e, t);
       case Kind::kFetch: return begin_fetch(e, t);
       case Kind::kLoaderCreate:
+        stack.drop_unfinished_parts();
         loaders.created(e.a, e.b > 0, static_cast<double>(e.c));
         [[fallthrough]];
       case Kind::kLoaderEnd:  // an epoch's end belongs to the change of epochs

@@ -422,6 +422,38 @@ TEST(Ledger, EndingTheWorkersBelongsToTheChangeOfEpochs) {
   EXPECT_LT(gap_ns, 2'000'000);
 }
 
+// torch tells nobody that optimizer.step was left by an exception; KeyboardInterrupt passes a forward's hooks by.
+TEST(Ledger, APartThatAnExceptionLeftTakesNothingAfterIt) {
+  for (const Kind left : {Kind::kOptimizer, Kind::kScalerStep, Kind::kForward, Kind::kBackward}) {
+    SCOPED_TRACE(static_cast<int>(left));
+    Loop l;
+    l.epoch(1, 4);
+    for (int i = 0; i < 3; ++i) l.fetch().forward().backward().optimizer();
+    l.begin(left, 1, left == Kind::kForward ? kForwardGrad | kForwardTraining : 0).pass(10);  // raises, is caught
+    l.epoch(2, 4);
+    for (int i = 0; i < 2; ++i) l.fetch(2).span(Kind::kForward, 500, 1).pass(9000);  // evaluates, and sleeps
+    l.epoch(1, 4);
+    for (int i = 0; i < 3; ++i) l.fetch().forward().backward().optimizer().pass(700);
+    const auto steps = l.finish();
+    ASSERT_EQ(steps.size(), 6u);
+    expect_closed_budget(steps);
+    EXPECT_EQ(steps[3].own[index(Category::kValidation)], 2 * (100'000 + 500'000 + 9'000'000));
+    EXPECT_GE(steps[5].own[index(Category::kUnattributed)], 700'000) << "gaps are gaps again";
+    EXPECT_EQ(steps[4].own[index(Category::kOptimizer)], 300'000);
+  }
+}
+
+TEST(Ledger, WithoutALoaderAnOptimizerThatRaisedEndsWhereItBeginsAgain) {
+  Loop l;
+  for (int i = 0; i < 2; ++i) l.forward().backward().optimizer();
+  l.begin(Kind::kOptimizer, 1).pass(10);
+  for (int i = 0; i < 3; ++i) l.forward().backward().optimizer().pass(700);
+  const auto steps = l.finish();
+  ASSERT_EQ(steps.size(), 5u);
+  expect_closed_budget(steps);
+  EXPECT_EQ(steps[4].own[index(Category::kOptimizer)], 300'000);
+}
+
 TEST(Ledger, RecomputationInsideBackwardStaysBackward) {
   Loop l;
   for (int i = 0; i < 3; ++i) {
