@@ -2,7 +2,7 @@
 """A long training that does everything long trainings do: memory must stay flat, every count must be right.
 
     soak.py --steps 2000000 --write       the whole soak; renews docs/soak.md
-    soak.py --steps 20000                 the share that make test runs
+    soak.py --steps 10000                 the share that make test runs
 
 The job goes on by itself: when this program is killed, ``--resume`` follows the same job to its end (records that were
 overwritten meanwhile are then said to be missed, and counts that rest on them are not judged). Leaves with 1 when anything
@@ -25,7 +25,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from judge import judge  # noqa: E402
+from judge import GRAIN_KIB, WARM_UP_STEPS, judge  # noqa: E402
 from tap import Tap  # noqa: E402
 from watch import agent_of, memory_kib  # noqa: E402
 
@@ -104,26 +104,42 @@ def main() -> int:
     for line in result.wrong:
         print(f"WRONG   {line}")
     if options.write:
-        DOC.write_text(page(result.table(), job, result.wrong))
+        DOC.write_text(page(folder, result.table(), job, result.wrong))
     return int(bool(result.wrong))
 
 
-def page(table: list[str], job: dict[str, Any], wrong: list[str]) -> str:
+def page(folder: Path, table: list[str], job: dict[str, Any], wrong: list[str]) -> str:
     commit = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
+    said = [json.loads(line[5:]) for line in (folder / "out.txt").read_text().splitlines() if line.startswith("SOAK ")]
+    seconds = max((s["seconds"] for s in said), default=0.0)
     return "\n".join([
         "# Soak",
         "",
-        "Written by `make soak` (`tests/soak/soak.py --write`). One training under `stepscope run`, with a new loader each 100 steps,"
-        " process groups made and destroyed, exceptions raised in every part of a step and caught, threads that end by an exception,"
-        " evaluation and checkpoints. Memory is sampled from outside and compared after a warm-up of a tenth of the run; records are"
-        " counted by a reader of its own and compared with what the script counted.",
+        "One long training under `stepscope run` that does everything long trainings do: a new loader each 100 steps (one in 200 with a"
+        " worker), process groups made and destroyed, exceptions raised in every part of a step and caught, threads that end by an"
+        " exception, evaluation, checkpoints. It must leave memory flat and every count right.",
         "",
-        f"{datetime.date.today().isoformat()}, commit {commit}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores,"
-        f" {job['steps']:,} steps, {job['ranks']} rank{'s' if job['ranks'] > 1 else ''}, Python {platform.python_version()}.",
+        "    make soak                      # 2,000,000 steps: 35 minutes of one core where nothing else runs",
+        "    make soak SOAK_STEPS=100000",
+        "    python tests/soak/soak.py --resume     # follows a job whose follower was stopped; --bare: torch alone",
+        "",
+        f"Memory is sampled from outside. Judged are samples after a tenth of the run and after {WARM_UP_STEPS:,} steps, when what the"
+        " script does seldom was done often enough and what the agent keeps of steps is full: the median of the slopes between all pairs"
+        " of samples, times the steps they cover. Allowed are"
+        f" {GRAIN_KIB:,} KiB once, which an allocator takes at a time, and a byte a step, the smallest leak that two million steps tell from"
+        " that; the ring and the names in it may not grow at all. Records are counted by a reader of its own, which shares no code with"
+        " the agent, and compared with what the script counted, as are the figures of the summary. A closure that raises leaves"
+        " `optimizer.step` with a begin and no end, since torch runs no hook then. `make test` runs a share of 10,000 steps.",
+        "",
+        "## Measured",
+        "",
+        f"{datetime.date.today().isoformat()}, commit {commit}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores that did other"
+        f" work too, Python {platform.python_version()}: {job['steps']:,} steps on {job['ranks']} rank{'s' if job['ranks'] > 1 else ''} in"
+        f" {seconds:,.0f} s. Written by `make soak`.",
         "",
         *table,
         "",
-        *([f"Result: {len(wrong)} wrong.", "", *[f"* {w}" for w in wrong]] if wrong else ["Result: flat, every count right."]),
+        *([f"Result: {len(wrong)} wrong.", "", *[f"* {w}" for w in wrong]] if wrong else ["Result: memory flat, every count right."]),
         "",
     ])
 
