@@ -11,6 +11,9 @@ PYTHONS ?= $(foreach v,10 11 12 13 14,$(shell command -v python3.$(v)))
 PYTEST_FLAGS ?= -q
 MATRIX_VENV ?= build/matrix-venv
 MATRIX_FLAGS ?= --write
+THIRDPARTY_VENV ?= build/thirdparty-venv
+THIRDPARTY_FLAGS ?= --write
+SOAK_STEPS ?= 2000000
 
 # What the wheel is made of; tests, benchmarks and fuzzers beside the code are not.
 SOURCES := CMakeLists.txt pyproject.toml $(shell find src include python cmake spec docs/findings -type f \
@@ -22,7 +25,7 @@ export STEPSCOPE_BINARY ?= $(abspath $(BIN))
 export STEPSCOPE_PYTHON ?= $(abspath $(PY))
 export STEPSCOPE_BUILD_DIR ?= $(CURDIR)/build/dev
 
-.PHONY: help setup wheel pythons build demo test test-fast unit matrix bench lint asan tsan gpu-test fuzz fuzz-coverage clean distclean
+.PHONY: help setup wheel pythons build demo test test-fast unit matrix thirdparty soak bench lint asan tsan gpu-test fuzz fuzz-coverage clean distclean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -73,6 +76,18 @@ matrix: setup ## every launch command, loop and framework, bare and observed (do
 	@for v in $(MATRIX_VENV) $(dir $(MATRIX_VENV))torch-*; do [ ! -x $$v/bin/python ] || \
 	  $$v/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall build/matrix-wheel/*.whl || exit 1; done
 	nice -n 19 $(MATRIX_VENV)/bin/python tests/matrix/matrix.py $(MATRIX_FLAGS)
+
+thirdparty: setup ## test suites of projects that train with torch, bare and observed (docs/matrix.md); THIRDPARTY_FLAGS=--only=einops
+	@STEPSCOPE_VENV=$(VENV) tools/borrowed_venv.sh $(THIRDPARTY_VENV)
+	@$(PY) tests/thirdparty/thirdparty.py --requirements >$(THIRDPARTY_VENV)/requirements.txt
+	$(THIRDPARTY_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c $(THIRDPARTY_VENV)/constraints.txt -r $(THIRDPARTY_VENV)/requirements.txt
+	@rm -rf build/thirdparty-wheel
+	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PY) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation -w build/thirdparty-wheel .
+	$(THIRDPARTY_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall build/thirdparty-wheel/*.whl
+	nice -n 10 $(THIRDPARTY_VENV)/bin/python tests/thirdparty/thirdparty.py $(THIRDPARTY_FLAGS)
+
+soak: build ## a training of SOAK_STEPS steps (2,000,000; 35 minutes): memory flat, every count right (docs/soak.md)
+	nice -n 10 $(PY) tests/soak/soak.py --steps $(SOAK_STEPS) --write
 
 bench: build ## what it costs: benchmarks of the rooms, overhead on real trainings (docs/overhead.md)
 	@mkdir -p build && cmake --preset release >build/cmake-release.log 2>&1 || { cat build/cmake-release.log; exit 1; }

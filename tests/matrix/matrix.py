@@ -18,9 +18,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1] / "support")]
+TESTS = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS / "matrix"), str(TESTS / "support"), str(TESTS / "thirdparty")]
 
 from cases import CASES, Case  # noqa: E402
+from section import split  # noqa: E402
 from trial import Machine, Verdict  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -71,7 +73,8 @@ def main() -> int:
     skipped = sum(bool(v.skipped) for v in verdicts)
     print(f"matrix: {len(verdicts) - wrong - skipped} right, {wrong} wrong, {skipped} skipped")
     if options.write:
-        (ROOT / "docs/matrix.md").write_text(page(machine))
+        doc = ROOT / "docs/matrix.md"
+        doc.write_text(page(machine) + split(doc.read_text())[1])
     return int(bool(wrong) or not verdicts)
 
 
