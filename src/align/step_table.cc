@@ -1,6 +1,7 @@
 #include "align/step_table.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace stepscope {
 
@@ -47,6 +48,15 @@ void fill_device(Cell& cell, const RankStep& step) {
   cell.device_frees = step.memory->device_frees;
 }
 
+bool before(const Blame& a, const Blame& b) { return std::pair(a.causer, a.waiter) < std::pair(b.causer, b.waiter); }
+
+// Of a cell's detail, what the allocator adds included.
+template <class T>
+size_t bytes_of(const std::vector<T>& v) {
+  constexpr size_t kAllocation = 16;
+  return v.capacity() == 0 ? 0 : v.capacity() * sizeof(T) + kAllocation;
+}
+
 }  // namespace
 
 float Cell::own_ms() const {
@@ -56,13 +66,50 @@ float Cell::own_ms() const {
   return sum;
 }
 
-int StepRow::present() const {
-  return static_cast<int>(std::count_if(cells.begin(), cells.end(), [](const Cell& c) { return c.present; }));
+const Cell* StepRow::find(int rank) const {
+  if (rank < 0) return nullptr;
+  const auto at = static_cast<size_t>(rank);
+  if (at < cells.size() && cells[at].rank == rank) return &cells[at];
+  const auto found = std::lower_bound(cells.begin(), cells.end(), rank, [](const Cell& c, int r) { return c.rank < r; });
+  return found != cells.end() && found->rank == rank ? &*found : nullptr;
 }
 
-Cell to_cell(const RankStep& step) {
+float StepRow::caused_ms(int causer, int waiter) const {
+  const auto found = std::lower_bound(caused.begin(), caused.end(), Blame{causer, waiter, 0}, before);
+  return found != caused.end() && found->causer == causer && found->waiter == waiter ? found->ms : 0;
+}
+
+void StepRow::drop_detail() {
+  detailed = false;
+  for (Cell& cell : cells) {
+    cell.segments = {};
+    cell.stalls = {};
+    cell.timed_ops = {};
+    cell.bucket_ms = {};
+  }
+}
+
+size_t StepRow::bytes() const {
+  size_t sum = sizeof *this + cells.capacity() * sizeof(Cell) + caused.capacity() * sizeof(Blame);
+  for (const Cell& c : cells) {
+    sum += bytes_of(c.segments) + bytes_of(c.stalls) + bytes_of(c.timed_ops) + bytes_of(c.bucket_ms);
+  }
+  return sum;
+}
+
+void settle(std::vector<Blame>& caused) {
+  std::sort(caused.begin(), caused.end(), before);
+  size_t out = 0;
+  for (size_t i = 0; i < caused.size(); ++i) {
+    if (out > 0 && caused[out - 1].causer == caused[i].causer && caused[out - 1].waiter == caused[i].waiter) caused[out - 1].ms += caused[i].ms;
+    else caused[out++] = caused[i];
+  }
+  caused.resize(out);
+}
+
+Cell to_cell(int rank, const RankStep& step) {
   Cell cell;
-  cell.present = true;
+  cell.rank = rank;
   cell.tags = step.tags;
   cell.end_ns = step.end_ns;
   cell.host_wall_ms = static_cast<float>(step.wall_ns() * 1e-6);
@@ -73,6 +120,8 @@ Cell to_cell(const RankStep& step) {
   if (cell.gpu) cell.launching_ms = to_ms(step.gpu->launching);
   cell.wall_ms = cell.gpu ? static_cast<float>(step.gpu->wall_ns * 1e-6) : cell.host_wall_ms;
   cell.ms = to_ms(cell.gpu ? step.gpu->own : step.own);
+  cell.segments.reserve(cell.gpu ? step.gpu->segments.size() : step.segments.size());
+  cell.stalls.reserve(cell.gpu ? step.gpu->stalls.size() : step.stalls.size());
   for (const LedgerNs& segment : cell.gpu ? step.gpu->segments : step.segments) cell.segments.push_back(to_ms(segment));
   for (const Stall& s : cell.gpu ? step.gpu->stalls : step.stalls) {
     cell.stalls.push_back({s.group, s.sequence, static_cast<float>(s.duration_ns * 1e-6), 0, s.phase});
@@ -108,66 +157,90 @@ Cell to_cell(const RankStep& step) {
   return cell;
 }
 
-StepTable::StepTable(OnClose on_close) : on_close_(std::move(on_close)) {}
+StepTable::StepTable(OnClose on_close, OnLate on_late) : on_close_(std::move(on_close)), on_late_(std::move(on_late)) {}
 
-void StepTable::grow(int ranks) {
-  expected_ = std::max(expected_, static_cast<size_t>(std::max(0, ranks)));
-  if (ranks <= this->ranks()) return;
-  alive_.resize(ranks, true);
-  next_.resize(ranks, closed_);
+void StepTable::expect_ranks(int count) {
+  world_ = std::max(world_, count);
+  expected_ = std::max(expected_, count);
 }
 
-void StepTable::expect_ranks(int count) { grow(count); }
+StepTable::Progress& StepTable::progress(int rank) {
+  const auto [found, fresh] = progress_.try_emplace(rank, Progress{closed_, true});
+  if (fresh) {
+    ++waiting_at_[closed_];
+    expect_ranks(rank + 1);
+  }
+  return found->second;
+}
 
-void StepTable::set_gone(int rank) {
-  if (rank < 0) return;
-  grow(rank + 1);
-  alive_[rank] = false;
+void StepTable::leave(const Progress& p) {
+  const auto found = waiting_at_.find(p.next);
+  if (--found->second == 0) waiting_at_.erase(found);
 }
 
 void StepTable::await(int rank) {
   if (rank < 0) return;
-  grow(rank + 1);
-  alive_[rank] = true;
+  Progress& p = progress(rank);
+  if (std::exchange(p.alive, true)) return;
+  p.next = std::max(p.next, closed_);
+  ++waiting_at_[p.next];
+}
+
+void StepTable::set_gone(int rank) {
+  if (rank < 0) return;
+  Progress& p = progress(rank);
+  if (std::exchange(p.alive, false)) leave(p);
 }
 
 void StepTable::begin_attempt(int world_size) {
-  expected_ = world_size > 0 ? std::min(static_cast<size_t>(world_size), alive_.size()) : alive_.size();
-  for (size_t r = 0; r < alive_.size(); ++r) alive_[r] = r < expected_;
-  std::fill(next_.begin(), next_.end(), closed_);
+  expected_ = world_size > 0 ? std::min(world_size, world_) : world_;
+  progress_.clear();
+  waiting_at_.clear();
+  ahead_ = closed_;
 }
 
 void StepTable::add(int rank, const RankStep& step) {
   if (rank < 0) return;
-  grow(rank + 1);
-  next_[rank] = step.step + 1;
+  Progress& p = progress(rank);
+  if (p.alive) leave(p);
+  p.next = step.step + 1;
+  if (p.alive) ++waiting_at_[p.next];
+  ahead_ = std::max(ahead_, p.next);
+  if (const auto at = std::lower_bound(seen_.begin(), seen_.end(), rank); at == seen_.end() || *at != rank) seen_.insert(at, rank);
   if (step.step < closed_) {
-    // Late: fill it in where the row is still kept whole. Attribution of that row is not done again.
-    for (StepRow& row : recent_) {
-      if (row.step != step.step) continue;
-      if (row.cells.size() <= static_cast<size_t>(rank)) row.cells.resize(rank + 1);
-      if (!row.cells[rank].present) ++cells_seen_;
-      row.cells[rank] = to_cell(step);
-    }
+    fill_late(rank, step);
     return;
   }
   StepRow& row = open_[step.step];
   row.step = step.step;
-  if (row.cells.size() < alive_.size()) row.cells.resize(alive_.size());
-  row.cells[rank] = to_cell(step);
+  row.cells.push_back(to_cell(rank, step));
+}
+
+// Rows that were closed without it and are still kept.
+void StepTable::fill_late(int rank, const RankStep& step) {
+  const auto by_step = [](const StepRow& row, uint32_t number) { return row.step < number; };
+  const auto recent = std::lower_bound(recent_.begin(), recent_.end(), step.step, by_step);
+  StepRow* row = nullptr;
+  if (recent != recent_.end() && recent->step == step.step) row = &*recent;
+  if (const auto old = std::lower_bound(sample_.begin(), sample_.end(), step.step, by_step); !row && old != sample_.end() && old->step == step.step)
+    row = &*old;
+  if (!row || row->find(rank)) return;
+  kept_bytes_ -= row->bytes();
+  const auto at = std::lower_bound(row->cells.begin(), row->cells.end(), rank, [](const Cell& c, int r) { return c.rank < r; });
+  Cell& cell = *row->cells.insert(at, to_cell(rank, step));
+  ++cells_seen_;
+  row->tags |= cell.tags;
+  row->wall_ms = std::max(row->wall_ms, cell.wall_ms);
+  if (on_late_) on_late_(*row, cell);
+  if (!row->detailed) row->drop_detail();
+  kept_bytes_ += row->bytes();
 }
 
 void StepTable::close_ready(bool all) {
   while (!open_.empty()) {
     auto first = open_.begin();
-    bool ready = true;
-    if (!all) {
-      uint32_t ahead = 0;
-      for (uint32_t next : next_) ahead = std::max(ahead, next);
-      for (size_t r = 0; r < alive_.size() && ready; ++r)
-        if (alive_[r] && next_[r] <= first->first) ready = ahead > first->first + kMaxLead;
-    }
-    if (!ready) return;
+    const bool awaited = !waiting_at_.empty() && waiting_at_.begin()->first <= first->first;
+    if (!all && awaited && ahead_ <= first->first + kMaxLead) return;
     StepRow row = std::move(first->second);
     open_.erase(first);
     close(std::move(row));
@@ -175,25 +248,70 @@ void StepTable::close_ready(bool all) {
 }
 
 void StepTable::close(StepRow row) {
-  row.cells.resize(alive_.size());
+  // Of a step that a rank told twice the later word counts.
+  std::reverse(row.cells.begin(), row.cells.end());
+  std::stable_sort(row.cells.begin(), row.cells.end(), [](const Cell& a, const Cell& b) { return a.rank < b.rank; });
+  row.cells.erase(std::unique(row.cells.begin(), row.cells.end(), [](const Cell& a, const Cell& b) { return a.rank == b.rank; }), row.cells.end());
+  row.cells.shrink_to_fit();
+  row.world = static_cast<uint32_t>(world_);
   for (const Cell& cell : row.cells) {
-    if (!cell.present) continue;
     row.tags |= cell.tags;
     row.wall_ms = std::max(row.wall_ms, cell.wall_ms);
   }
   closed_ = row.step + 1;
-  cells_seen_ += row.present();
-  cells_expected_ += expected_;
+  cells_seen_ += row.cells.size();
+  cells_expected_ += static_cast<uint64_t>(expected_);
   on_close_(row);
+  row.caused.shrink_to_fit();
+  keep(std::move(row));
+}
+
+size_t StepTable::bytes_allowed() const { return std::max(kKeptBytes, seen_.size() * kKeptBytesPerRank); }
+
+void StepTable::keep(StepRow row) {
+  kept_bytes_ += row.bytes();
   recent_.push_back(std::move(row));
-  if (recent_.size() <= kRecentRows) return;
+  if (recent_.size() > kRecentRows) retire_oldest();
+  if (sample_.size() >= kSampleRows) halve_sample();
+  while (kept_bytes_ > bytes_allowed()) {
+    if (drop_oldest_detail(kLeastRecentRows)) continue;
+    if (sample_.size() >= kLeastSampleRows) halve_sample();
+    else if (recent_.size() > kLeastRecentRows) retire_oldest();
+    else if (!drop_oldest_detail(1)) return;
+  }
+}
+
+void StepTable::retire_oldest() {
   StepRow old = std::move(recent_.front());
   recent_.pop_front();
-  if (old.step % stride_ != 0) return;
-  sample_.push_back(std::move(old));
-  if (sample_.size() < kSampleRows) return;
+  if (old.step % stride_ == 0) {
+    sample_.push_back(std::move(old));
+    return;
+  }
+  kept_bytes_ -= old.bytes();
+  if (!old.detailed) --plain_;
+}
+
+void StepTable::halve_sample() {
   stride_ *= 2;
-  std::erase_if(sample_, [&](const StepRow& r) { return r.step % stride_ != 0; });
+  std::erase_if(sample_, [&](const StepRow& r) {
+    if (r.step % stride_ == 0) return false;
+    kept_bytes_ -= r.bytes();
+    if (!r.detailed) --plain_;
+    return true;
+  });
+}
+
+// Of the oldest row that has some; the newest `newest_kept` are left alone. Returns whether there was one.
+bool StepTable::drop_oldest_detail(size_t newest_kept) {
+  const size_t rows = sample_.size() + recent_.size();
+  if (plain_ + newest_kept >= rows) return false;
+  StepRow& row = plain_ < sample_.size() ? sample_[plain_] : recent_[plain_ - sample_.size()];
+  kept_bytes_ -= row.bytes();
+  row.drop_detail();
+  kept_bytes_ += row.bytes();
+  ++plain_;
+  return true;
 }
 
 }  // namespace stepscope

@@ -1,14 +1,18 @@
-// Completed steps × ranks. A row closes when every rank that is alive and not suspected has completed the step, or when
-// the ranks that have are too far ahead; a rank that comes later is still filled in while the row is kept (coverage).
+// Completed steps × ranks. A row closes when every rank that is awaited, alive and not suspected has completed the step, or
+// when the ranks that have are too far ahead; a rank that comes later is still filled in while the row is kept (coverage).
+// Awaited is a rank that was seen or announced; the world may be larger, and what was not seen has no cell: never a 0.
 //
-// Bounded memory: the newest kRecentRows rows are kept whole; older rows are kept as a uniform sample of the run that is
-// thinned by halving (every row then stands for `stride` rows). Exact sums over all rows live in RunSums.
+// Bounded memory, in bytes and whatever the world's size: the newest rows are kept whole; older rows lose their detail
+// (stalls, segments, single operations) first and are then kept as a uniform sample of the run that is thinned by halving
+// (every row then stands for `stride` rows). Exact sums over all rows live in RunSums.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "align/rank_step.h"
@@ -34,7 +38,7 @@ struct CellOp {
 // One rank in one step. After attribution (analyze/attribution.h) own[] also holds comm_transfer and straggler_wait,
 // and the cell's categories add up to wall_ms.
 struct Cell {
-  bool present = false;
+  int32_t rank = -1;
   uint32_t tags = 0;
   float wall_ms = 0, stall_ms = 0, wait_ms = 0, caused_ms = 0;
   int64_t end_ns = 0;
@@ -66,32 +70,54 @@ struct Cell {
   float own_ms() const;  // all but transfer and wait
 };
 
-struct StepRow {
-  uint32_t step = 0, tags = 0;
-  std::vector<Cell> cells;     // by rank
-  // caused[i * ranks + j]: ms that rank j waited because of rank i in this step; empty when nobody waited.
-  std::vector<float> caused;
-  float wall_ms = 0;           // longest of the ranks
-
-  int present() const;
+// `waiter` waited `ms` because of `causer` in one step; ranks.
+struct Blame {
+  int32_t causer = -1, waiter = -1;
+  float ms = 0;
 };
 
-Cell to_cell(const RankStep& step);
+struct StepRow {
+  uint32_t step = 0, tags = 0;
+  uint32_t world = 0;          // ranks that the job had, seen or not
+  bool detailed = true;        // the cells still have what drop_detail() takes
+  std::vector<Cell> cells;     // of the ranks that were seen in this step, by rank, each once
+  std::vector<Blame> caused;   // by causer, then waiter, each pair once; empty when nobody waited
+  float wall_ms = 0;           // longest of the ranks
+
+  // The rank's cell, nullptr where it was not seen. O(log ranks), O(1) where all ranks were.
+  const Cell* find(int rank) const;
+  Cell* find(int rank) { return const_cast<Cell*>(std::as_const(*this).find(rank)); }
+  // What it waited for whom; O(log blames).
+  float caused_ms(int causer, int waiter) const;
+  void drop_detail();
+  size_t bytes() const;        // of memory
+};
+
+// Brings `caused` into its order; what was said of one pair more than once is added up.
+void settle(std::vector<Blame>& caused);
+
+Cell to_cell(int rank, const RankStep& step);
 
 class StepTable {
  public:
-  static constexpr size_t kRecentRows = 512;
-  static constexpr size_t kSampleRows = 4096;
+  static constexpr size_t kRecentRows = 512, kLeastRecentRows = 96;
+  static constexpr size_t kSampleRows = 4096, kLeastSampleRows = 64;
   static constexpr uint32_t kMaxLead = 64;  // rows a rank may lag behind before its steps close without it
+  // Of kept rows; more where the ranks seen are so many that kLeastRecentRows of them need more.
+  static constexpr size_t kKeptBytes = size_t{16} << 20, kKeptBytesPerRank = size_t{96} << 10;
 
   using OnClose = std::function<void(StepRow&)>;
   // `on_close` sees every row once, when it closes (attribution, exact sums); rows are then kept as it left them.
-  explicit StepTable(OnClose on_close);
+  // `on_late` sees a kept row that a late rank was filled into; whether it was detailed tells what can still be worked out.
+  using OnLate = std::function<void(StepRow&, Cell&)>;
+  explicit StepTable(OnClose on_close, OnLate on_late = nullptr);
 
+  // Costs O(log ranks), and where it is late O(kept rows).
   void add(int rank, const RankStep& step);
   // No further steps will come from this rank.
   void set_gone(int rank);
-  // Steps of this rank will come, also where another process with this rank is gone.
+  // Steps of this rank will come, also where another process with this rank is gone: rows wait for it, as for every rank
+  // that was seen in this attempt.
   void await(int rank);
   // How many ranks rows should have; grows by itself as ranks appear.
   void expect_ranks(int count);
@@ -102,7 +128,8 @@ class StepTable {
   // the caller.
   void begin_attempt(int world_size = 0);
 
-  int ranks() const { return static_cast<int>(alive_.size()); }
+  int ranks() const { return world_; }                      // seen or not
+  const std::vector<int>& seen() const { return seen_; }    // ranks with a step, ascending
   uint32_t closed() const { return closed_; }
   const std::deque<StepRow>& recent() const { return recent_; }
   // Sample of the run without the recent rows; each stands for stride() rows.
@@ -111,20 +138,35 @@ class StepTable {
   // Rows × ranks that closed rows have and should have.
   uint64_t cells_seen() const { return cells_seen_; }
   uint64_t cells_expected() const { return cells_expected_; }
+  size_t kept_bytes() const { return kept_bytes_; }
 
  private:
-  void grow(int ranks);
+  struct Progress {
+    uint32_t next = 0;   // the step it delivers next
+    bool alive = true;
+  };
+  Progress& progress(int rank);
+  void leave(const Progress& p);  // no longer waited for at its step
+  void fill_late(int rank, const RankStep& step);
   void close(StepRow row);
+  void keep(StepRow row);
+  void retire_oldest();
+  void halve_sample();
+  bool drop_oldest_detail(size_t newest_kept);
+  size_t bytes_allowed() const;
 
   OnClose on_close_;
-  std::vector<bool> alive_;
-  std::vector<uint32_t> next_;          // per rank: the step it delivers next
-  std::map<uint32_t, StepRow> open_;
+  OnLate on_late_;
+  std::unordered_map<int, Progress> progress_;   // of awaited ranks
+  std::map<uint32_t, uint32_t> waiting_at_;      // of those alive: how many deliver this step next
+  std::vector<int> seen_;
+  std::map<uint32_t, StepRow> open_;             // cells as they came
   std::deque<StepRow> recent_;
   std::vector<StepRow> sample_;
-  uint32_t stride_ = 1, closed_ = 0;
-  size_t expected_ = 0;                 // ranks of this attempt; rows may be wider
+  int world_ = 0, expected_ = 0;                 // ranks of the job so far; of this attempt, where rows may be wider
+  uint32_t stride_ = 1, closed_ = 0, ahead_ = 0;
   uint64_t cells_seen_ = 0, cells_expected_ = 0;
+  size_t kept_bytes_ = 0, plain_ = 0;            // rows without detail: the oldest `plain_` of sample and recent together
 };
 
 }  // namespace stepscope

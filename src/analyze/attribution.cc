@@ -7,9 +7,9 @@ namespace stepscope {
 
 namespace {
 
-// One collective as the ranks of a row saw it. Several stalls on one collective (a pause cut it in two) are one.
+// One collective as the ranks of a row saw it; `at`: the cell in the row. Several stalls on one collective (a pause cut it in two) are one.
 struct Meeting {
-  struct Seat { int rank; float stall_ms; std::vector<CellStall*> parts; };
+  struct Seat { int at; float stall_ms; std::vector<CellStall*> parts; };
   std::vector<Seat> seats;
   size_t order = 0;  // position in the step, of the rank that saw it first in its list
 };
@@ -23,7 +23,7 @@ std::vector<Meeting> meetings_of(StepRow& row) {
     for (size_t j = 0; j < stalls.size(); ++j) {
       Meeting& meeting = by_key[{stalls[j].group, stalls[j].sequence}];
       meeting.order = std::max(meeting.order, j);
-      if (meeting.seats.empty() || meeting.seats.back().rank != static_cast<int>(r))
+      if (meeting.seats.empty() || meeting.seats.back().at != static_cast<int>(r))
         meeting.seats.push_back({static_cast<int>(r), 0, {}});
       meeting.seats.back().stall_ms += stalls[j].stall_ms;
       meeting.seats.back().parts.push_back(&stalls[j]);
@@ -43,18 +43,18 @@ namespace {
 // were not in that meeting, since those who were left it at the same moment.
 struct Inherited { size_t meeting; int causer; float ms; };
 
-bool took_part(const Meeting& meeting, int rank) {
-  return std::any_of(meeting.seats.begin(), meeting.seats.end(), [&](const auto& s) { return s.rank == rank; });
+bool took_part(const Meeting& meeting, int at) {
+  const auto seat = std::lower_bound(meeting.seats.begin(), meeting.seats.end(), at, [](const auto& s, int a) { return s.at < a; });
+  return seat != meeting.seats.end() && seat->at == at;
 }
 
-class Blame {
+class Charges {
  public:
-  Blame(StepRow& row, const std::vector<Meeting>& meetings)
-      : row_(row), meetings_(meetings), ranks_(row.cells.size()), inherited_(ranks_) {}
+  Charges(StepRow& row, const std::vector<Meeting>& meetings)
+      : row_(row), meetings_(meetings), inherited_(row.cells.size()) {}
 
-  // `waiter` waited `wait_ms` for `culprit` in meeting `m`.
+  // The cell `waiter` waited `wait_ms` for the cell `culprit` in meeting `m`.
   void charge(size_t m, int culprit, int waiter, float wait_ms) {
-    if (row_.caused.empty()) row_.caused.assign(ranks_ * ranks_, 0);
     float own_ms = wait_ms;
     for (const Inherited& past : inherited_[culprit]) {
       if (own_ms <= 0) break;
@@ -74,13 +74,14 @@ class Blame {
 
  private:
   void add(size_t m, int causer, int waiter, float ms) {
-    row_.caused[static_cast<size_t>(causer) * ranks_ + static_cast<size_t>(waiter)] += ms;
+    Cell& by = row_.cells[static_cast<size_t>(causer)];
+    by.caused_ms += ms;
+    row_.caused.push_back({by.rank, row_.cells[static_cast<size_t>(waiter)].rank, ms});
     fresh_.push_back({waiter, {m, causer, ms}});
   }
 
   StepRow& row_;
   const std::vector<Meeting>& meetings_;
-  size_t ranks_;
   std::vector<std::vector<Inherited>> inherited_;
   std::vector<std::pair<int, Inherited>> fresh_;
 };
@@ -89,15 +90,15 @@ class Blame {
 
 void attribute(StepRow& row) {
   std::vector<Meeting> meetings = meetings_of(row);
-  Blame blame(row, meetings);
+  Charges charges(row, meetings);
   for (size_t m = 0; m < meetings.size(); ++m) {
     Meeting& meeting = meetings[m];
     const auto last = std::min_element(meeting.seats.begin(), meeting.seats.end(),
                                        [](const auto& a, const auto& b) { return a.stall_ms < b.stall_ms; });
     const float transfer_ms = last->stall_ms;
-    const int culprit = last->rank;
+    const int culprit = last->at;
     for (Meeting::Seat& seat : meeting.seats) {
-      Cell& cell = row.cells[seat.rank];
+      Cell& cell = row.cells[seat.at];
       const float wait_ms = seat.stall_ms - transfer_ms;
       for (CellStall* part : seat.parts)
         part->transfer_ms = seat.stall_ms > 0 ? transfer_ms * (part->stall_ms / seat.stall_ms) : 0;
@@ -105,14 +106,11 @@ void attribute(StepRow& row) {
       if (wait_ms <= 0) continue;
       cell.ms[index(Category::kStragglerWait)] += wait_ms;
       cell.wait_ms += wait_ms;
-      blame.charge(m, culprit, seat.rank, wait_ms);
+      charges.charge(m, culprit, seat.at, wait_ms);
     }
-    blame.close_meeting();
+    charges.close_meeting();
   }
-  if (row.caused.empty()) return;
-  const size_t n = row.cells.size();
-  for (size_t i = 0; i < n; ++i)
-    for (size_t j = 0; j < n; ++j) row.cells[i].caused_ms += row.caused[i * n + j];
+  settle(row.caused);
 }
 
 }  // namespace stepscope

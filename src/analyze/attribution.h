@@ -1,11 +1,11 @@
-// Who made whom wait. Splits every stall of a step into transfer and wait and fills the row's blame matrix.
+// Who made whom wait. Splits every stall of a step into transfer and wait and fills the row's blames.
 //
 // Clock-free (DESIGN section 3): of the ranks in one collective the one with the shortest stall arrived last.
 //   transfer = min over members of stall;  wait_i = stall_i - transfer;  caused by the member with the shortest stall.
 // A rank that was late because it waited itself passes the blame on: what it had waited earlier in the step is charged
 // to those it waited for (chains of groups: TP inside DP inside PP), only the rest to itself.
 //
-// Cost: O(stalls) per row, plus ranks² for the matrix only where somebody waited.
+// Cost: O(stalls log stalls) per row, and as many blames as somebody waited for somebody.
 #pragma once
 
 #include <cstdint>

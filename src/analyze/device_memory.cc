@@ -55,9 +55,10 @@ MemoryTrack track_of(const Rows& rows, int rank, double begin_step, bool held, P
   track.held = held;
   std::vector<const Cell*> cells;
   for (const StepRow* row : rows.rows) {
-    if (row->step < begin_step || static_cast<size_t>(rank) >= row->cells.size()) continue;
-    const Cell& cell = row->cells[static_cast<size_t>(rank)];
-    const double bytes = cell.present ? pick(cell) : -1;
+    const Cell* found = row->step < begin_step ? nullptr : row->find(rank);
+    if (!found) continue;
+    const Cell& cell = *found;
+    const double bytes = pick(cell);
     if (bytes < 0) continue;
     cells.push_back(&cell);
     track.step.push_back(row->step);

@@ -22,9 +22,8 @@ struct Series {
     for (int i = 0; i < steps; ++i) {
       StepRow& row = rows[static_cast<size_t>(i)];
       row.step = static_cast<uint32_t>(i);
-      row.cells.resize(static_cast<size_t>(rank) + 1);
-      Cell& cell = row.cells[static_cast<size_t>(rank)];
-      cell.present = true;
+      Cell& cell = row.cells.emplace_back();
+      cell.rank = rank;
       cell.end_ns = i * 10'000'000ll;
       cell.tokens = size_of(i);
       if (held) cell.held_bytes = held(i, cell.tokens);

@@ -12,9 +12,8 @@ constexpr Category kEndsAnEpoch[] = {Category::kValidation, Category::kCheckpoin
 
 void Epochs::add(const StepRow& row) {
   int32_t epoch = -1;
-  double present = 0;
-  for (const Cell& cell : row.cells)
-    if (cell.present) epoch = std::max(epoch, cell.epoch), ++present;
+  const auto present = static_cast<double>(row.cells.size());
+  for (const Cell& cell : row.cells) epoch = std::max(epoch, cell.epoch);
   if (present == 0 || (epoch < 0 && kept_.empty())) return;
   const bool opens = kept_.empty() || (epoch >= 0 && epoch != kept_.back().epoch);
   if (opens) {
@@ -28,7 +27,6 @@ void Epochs::add(const StepRow& row) {
   ++steps_;
   sums.wall_ms += row.wall_ms;
   for (const Cell& cell : row.cells) {
-    if (!cell.present) continue;
     for (size_t c = 0; c < kCategoryCount; ++c) sums.ms[c] += cell.ms[c] / present;
     sums.samples += cell.samples;
   }

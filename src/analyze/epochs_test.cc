@@ -10,7 +10,7 @@ StepRow row_of(uint32_t step, std::vector<int32_t> epochs, float forward_ms = 2)
   row.step = step;
   for (int32_t epoch : epochs) {
     Cell cell;
-    cell.present = true;
+    cell.rank = static_cast<int>(row.cells.size());
     cell.epoch = epoch;
     cell.samples = 4;
     cell.ms[index(Category::kForward)] = forward_ms;

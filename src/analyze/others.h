@@ -1,4 +1,4 @@
-// A figure of all ranks in one row, sorted once: the median of the others then costs a look per rank, so that comparing every
+// A figure of all ranks that were seen in one row, sorted once: the median of the others then costs a look per rank, so that comparing every
 // rank of a row is O(ranks log ranks).
 #pragma once
 
@@ -12,12 +12,11 @@ namespace stepscope {
 
 class Others {
  public:
-  // `figure` of every rank that is present; kept storage, to be used for row after row.
+  // `figure` of every rank that was seen; kept storage, to be used for row after row.
   template <class Figure>
   void look(const StepRow& row, Figure figure) {
     sorted_.clear();
-    for (const Cell& cell : row.cells)
-      if (cell.present) sorted_.push_back(figure(cell));
+    for (const Cell& cell : row.cells) sorted_.push_back(figure(cell));
     std::sort(sorted_.begin(), sorted_.end());
   }
 

@@ -1,6 +1,7 @@
 #include "analyze/rows.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace stepscope {
 
@@ -8,6 +9,19 @@ double Rows::wall_ms() const {
   double sum = 0;
   for (size_t i = 0; i < rows.size(); ++i) sum += static_cast<double>(rows[i]->wall_ms) * weights[i];
   return sum;
+}
+
+std::vector<int> Rows::seen() const {
+  std::vector<int> out;
+  for (const StepRow* row : rows) {
+    const auto known = [&](const Cell& cell) { return std::binary_search(out.begin(), out.end(), cell.rank); };
+    if (std::all_of(row->cells.begin(), row->cells.end(), known)) continue;
+    std::vector<int> both = std::move(out), more;
+    for (const Cell& cell : row->cells) more.push_back(cell.rank);
+    out.clear();
+    std::set_union(both.begin(), both.end(), more.begin(), more.end(), std::back_inserter(out));
+  }
+  return out;
 }
 
 Rows Rows::slice(size_t from, size_t to) const {

@@ -16,7 +16,8 @@ struct Rows {
 
   size_t size() const { return rows.size(); }
   bool empty() const { return rows.empty(); }
-  int ranks() const { return rows.empty() ? 0 : static_cast<int>(rows.back()->cells.size()); }
+  // Ranks that were seen in at least one row, ascending. O(cells), O(cells log ranks) where they change from row to row.
+  std::vector<int> seen() const;
   void add(const StepRow& row, float weight) {
     rows.push_back(&row);
     weights.push_back(weight);

@@ -1,9 +1,9 @@
-// Exact sums over all closed rows of a run, whatever the table still keeps: ledgers and wall time. A plain value; O(ranks)
+// Exact sums over all closed rows of a run, whatever the table still keeps: ledgers and wall time. A plain value; O(seen ranks)
 // memory, O(ranks × categories) per row.
 #pragma once
 
 #include <array>
-#include <vector>
+#include <map>
 
 #include "align/step_table.h"
 
@@ -18,10 +18,15 @@ struct RankSums {
 };
 
 struct RunSums {
-  std::vector<RankSums> ranks;
+  std::map<int, RankSums> ranks;  // those with a step
   double wall_ms = 0;  // of the job: per step the longest rank
 
   void add(const StepRow& row);
+  // A rank that was filled into a row which was added without it.
+  void add_late(const StepRow& row, const Cell& cell);
+
+ private:
+  void add(const Cell& cell);
 };
 
 }  // namespace stepscope

@@ -16,7 +16,7 @@ StepRow row_of(std::vector<float> own_ms, std::vector<float> stall_ms) {
   StepRow row;
   for (size_t r = 0; r < own_ms.size(); ++r) {
     Cell cell;
-    cell.present = true;
+    cell.rank = static_cast<int>(r);
     cell.ms[index(Category::kForward)] = own_ms[r];
     cell.wall_ms = own_ms[r] + stall_ms[r];
     cell.stall_ms = stall_ms[r];
@@ -42,7 +42,7 @@ TEST(ChargeStopped, TheStoppedRankPausesAndTheOthersWait) {
   EXPECT_FLOAT_EQ(stopped.caused_ms, 2401);
   EXPECT_FLOAT_EQ(other.ms[index(Category::kStragglerWait)], 2401);
   EXPECT_FLOAT_EQ(other.wait_ms, 2401);
-  EXPECT_FLOAT_EQ(row.caused[1], 2401);
+  EXPECT_FLOAT_EQ(row.caused_ms(0, 1), 2401);
   for (const Cell& cell : row.cells) EXPECT_FLOAT_EQ(sum(cell), cell.wall_ms);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "analyze/others.h"
 #include "analyze/robust.h"
@@ -19,61 +20,72 @@ float comparable_ms(const Cell& cell) {
   return sum;
 }
 
-double median_wait_for(const Rows& block, int rank) {
-  const size_t n = static_cast<size_t>(block.ranks());
-  std::vector<double> wait(n, 0);
-  for (const StepRow* row : block.rows) {
-    if (row->caused.empty() || row->cells.size() != n) continue;
-    for (size_t j = 0; j < n; ++j) wait[j] += row->caused[static_cast<size_t>(rank) * n + j];
-  }
-  std::vector<double> victims;
-  for (size_t j = 0; j < n; ++j)
-    if (static_cast<int>(j) != rank) victims.push_back(wait[j] / static_cast<double>(block.size()));
-  return victims.empty() ? 0 : median(victims);
+// Median of `values` and as many zeros.
+double median_with_zeros(std::vector<double> values, size_t zeros) {
+  if (values.size() + zeros == 0) return 0;
+  values.resize(values.size() + zeros, 0);
+  return median(std::move(values));
 }
 
-// A figure of each rank and the median of the others, row by row.
+// For each rank that somebody waited for: the median over the other ranks seen of their mean wait for it, per row.
+std::map<int, double> victims_wait_ms(const Rows& block, size_t seen) {
+  std::vector<Blame> all;
+  for (const StepRow* row : block.rows) all.insert(all.end(), row->caused.begin(), row->caused.end());
+  settle(all);
+  std::map<int, std::vector<double>> waits;
+  for (const Blame& b : all) waits[b.causer].push_back(b.ms / static_cast<double>(block.size()));
+  std::map<int, double> out;
+  for (auto& [causer, list] : waits) {
+    const size_t others = seen - 1;
+    const size_t zeros = others > list.size() ? others - list.size() : 0;
+    // Fewer than half waited: no look at them is needed.
+    out[causer] = list.size() < zeros ? 0 : median_with_zeros(std::move(list), zeros);
+  }
+  return out;
+}
+
+// A figure of each rank that was seen and the median of the others, row by row; by seat: the rank's place among `ranks`.
 class Compared {
  public:
   template <class Figure>
-  Compared(const Rows& block, Figure figure) : own_(static_cast<size_t>(block.ranks())), others_(own_.size()) {
+  Compared(const Rows& block, const std::vector<int>& ranks, Figure figure) : own_(ranks.size()), others_(ranks.size()) {
     Others others;
     for (const StepRow* row : block.rows) {
       others.look(*row, figure);
-      for (size_t r = 0; r < row->cells.size() && r < own_.size(); ++r) {
-        if (!row->cells[r].present) continue;
-        const double own = figure(row->cells[r]), median = others.median_without(own);
+      for (const Cell& cell : row->cells) {
+        const double own = figure(cell), median = others.median_without(own);
         if (std::isnan(median)) continue;
-        own_[r].push_back(own);
-        others_[r].push_back(median);
+        const auto seat = static_cast<size_t>(std::lower_bound(ranks.begin(), ranks.end(), cell.rank) - ranks.begin());
+        own_[seat].push_back(own);
+        others_[seat].push_back(median);
       }
     }
   }
 
-  const std::vector<double>& own(size_t rank) const { return own_[rank]; }
-  const std::vector<double>& others(size_t rank) const { return others_[rank]; }
-  std::vector<double> difference(size_t rank) const {
-    std::vector<double> d(own_[rank].size());
-    for (size_t i = 0; i < d.size(); ++i) d[i] = own_[rank][i] - others_[rank][i];
+  const std::vector<double>& own(size_t seat) const { return own_[seat]; }
+  const std::vector<double>& others(size_t seat) const { return others_[seat]; }
+  std::vector<double> difference(size_t seat) const {
+    std::vector<double> d(own_[seat].size());
+    for (size_t i = 0; i < d.size(); ++i) d[i] = own_[seat][i] - others_[seat][i];
     return d;
   }
 
  private:
-  std::vector<std::vector<double>> own_, others_;  // by rank; rows in which it has somebody to be compared with
+  std::vector<std::vector<double>> own_, others_;  // by seat; rows in which it has somebody to be compared with
 };
 
 bool occurs(const Rows& block, size_t category) {
   return std::any_of(block.rows.begin(), block.rows.end(), [&](const StepRow* row) {
-    return std::any_of(row->cells.begin(), row->cells.end(), [&](const Cell& cell) { return cell.present && cell.ms[category] != 0; });
+    return std::any_of(row->cells.begin(), row->cells.end(), [&](const Cell& cell) { return cell.ms[category] != 0; });
   });
 }
 
-std::vector<RankExcess> compare(const Rows& block) {
-  std::vector<RankExcess> all(static_cast<size_t>(block.ranks()));
-  const Compared total(block, comparable_ms);
+std::vector<RankExcess> compare(const Rows& block, const std::vector<int>& ranks) {
+  std::vector<RankExcess> all(ranks.size());
+  const Compared total(block, ranks, comparable_ms);
   for (size_t r = 0; r < all.size(); ++r) {
     RankExcess& e = all[r];
-    e.rank = static_cast<int>(r);
+    e.rank = ranks[r];
     const std::vector<double> d = total.difference(r);
     if (d.empty()) continue;
     e.excess_ms = median(d);
@@ -84,7 +96,7 @@ std::vector<RankExcess> compare(const Rows& block) {
   }
   for (size_t c = 0; c < kCategoryCount; ++c) {
     if (!is_comparable(static_cast<Category>(c)) || !occurs(block, c)) continue;
-    const Compared category(block, [c](const Cell& cell) { return cell.ms[c]; });
+    const Compared category(block, ranks, [c](const Cell& cell) { return cell.ms[c]; });
     for (size_t r = 0; r < all.size(); ++r) {
       if (category.own(r).empty()) continue;
       all[r].category_ms[c] = static_cast<float>(median(category.difference(r)));
@@ -117,22 +129,30 @@ bool is_comparable(Category category) {
 }
 
 std::vector<RankExcess> rank_excess(const Rows& block, const StragglerLimits& limits) {
-  const int ranks = block.ranks();
-  if (ranks < 2 || block.size() < limits.min_rows) return {};
+  const std::vector<int> ranks = block.seen();
+  if (ranks.size() < 2 || block.size() < limits.min_rows) return {};
   double waiting_ms = 0;
-  std::vector<double> caused(ranks, 0), wall;
+  std::map<int, double> caused;
+  std::vector<double> wall;
   for (const StepRow* row : block.rows) {
     wall.push_back(row->wall_ms);
-    for (size_t r = 0; r < row->cells.size() && r < caused.size(); ++r) {
-      caused[r] += row->cells[r].caused_ms;
-      waiting_ms += row->cells[r].caused_ms;
+    for (const Cell& cell : row->cells) {
+      if (cell.caused_ms == 0) continue;
+      caused[cell.rank] += cell.caused_ms;
+      waiting_ms += cell.caused_ms;
     }
   }
   const double wall_ms = median(wall);
-  std::vector<RankExcess> all = compare(block);
+  const std::map<int, double> waits = victims_wait_ms(block, ranks.size());
+  std::vector<RankExcess> all = compare(block, ranks);
+  const auto of = [](const std::map<int, double>& by_rank, int rank) {
+    const auto found = by_rank.find(rank);
+    return found == by_rank.end() ? 0.0 : found->second;
+  };
   for (RankExcess& e : all) {
-    e.blame = waiting_ms > 0 ? caused[e.rank] / waiting_ms : 0;
-    e.victim_wait_ms = median_wait_for(block, e.rank);
+    e.blame = waiting_ms > 0 ? of(caused, e.rank) / waiting_ms : 0;
+    e.victim_wait_ms = of(waits, e.rank);
+    // The spread among the others last: it costs a look at each of them.
     e.late = e.z >= limits.min_z && e.positive >= limits.min_positive && e.blame >= limits.min_blame &&
              e.excess_ms >= limits.min_excess_share * wall_ms &&
              e.excess_ms > limits.min_spreads * spread_among_others(all, e.rank);

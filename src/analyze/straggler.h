@@ -34,13 +34,13 @@ struct RankExcess {
   double z = 0;
   double positive = 0;
   double blame = 0;               // 0..1
-  double victim_wait_ms = 0;      // per step, median over the victims of their mean wait for this rank
+  double victim_wait_ms = 0;      // per step, median over the other ranks seen of their mean wait for this rank
   LedgerMs category_ms{};         // per category: median over steps of own - median of the others
   LedgerMs own_ms{}, others_ms{}; // medians per category: this rank's, and of the others' medians
   bool late = false;
 };
 
-// All ranks of a block of rows. Empty for fewer than two ranks or too few rows.
+// All ranks that were seen in a block of rows. Empty for fewer than two ranks or too few rows.
 std::vector<RankExcess> rank_excess(const Rows& block, const StragglerLimits& limits);
 
 // Own time that ranks are compared by: everything but communication, start-up and teardown.

@@ -2,16 +2,17 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 
 namespace stepscope {
 
 namespace {
 
 // Own time of each segment after the reduction, which is spread over segments as the category is.
-std::vector<float> reduced_segments(const Cell& cell, const LedgerMs* reduction) {
+std::vector<float> reduced_segments(const Cell& cell, std::span<const LedgerMs> segments, const LedgerMs* reduction) {
   std::vector<float> out;
-  out.reserve(cell.segments.size());
-  for (const LedgerMs& segment : cell.segments) {
+  out.reserve(segments.size());
+  for (const LedgerMs& segment : segments) {
     float ms = 0;
     for (size_t c = 0; c < kCategoryCount; ++c) {
       float part = segment[c];
@@ -25,47 +26,53 @@ std::vector<float> reduced_segments(const Cell& cell, const LedgerMs* reduction)
 }
 
 struct Lane {
+  size_t seat = 0;  // of the rank's clock
   std::vector<float> segments;
-  const Cell* cell = nullptr;
+  std::span<const CellStall> stalls;
   size_t next = 0;  // next stall
+};
+
+// What is left of a cell without detail: its own time, then one meeting of all that stalled.
+struct Whole {
+  LedgerMs own;
+  CellStall meeting;
+  explicit Whole(const Cell& cell) : own(cell.ms), meeting{0, ~uint64_t{0}, cell.stall_ms, cell.ms[index(Category::kCommTransfer)], Category::kBackward} {
+    own[index(Category::kCommTransfer)] = own[index(Category::kStragglerWait)] = 0;
+  }
 };
 
 // One step of all ranks; `clock` advances. Meetings happen when every member that still has it ahead stands at it.
 void replay_row(std::vector<Lane>& lanes, std::vector<double>& clock) {
   using Key = std::pair<uint64_t, uint64_t>;
   std::map<Key, int> members;
-  for (const Lane& lane : lanes)
-    if (lane.cell) {
-      Key last{0, 0};
-      bool first = true;
-      for (const CellStall& s : lane.cell->stalls) {
-        const Key key{s.group, s.sequence};
-        if (first || key != last) ++members[key];
-        last = key, first = false;
-      }
+  for (const Lane& lane : lanes) {
+    Key last{0, 0};
+    bool first = true;
+    for (const CellStall& s : lane.stalls) {
+      const Key key{s.group, s.sequence};
+      if (first || key != last) ++members[key];
+      last = key, first = false;
     }
-  for (size_t r = 0; r < lanes.size(); ++r)
-    if (lanes[r].cell && !lanes[r].segments.empty()) clock[r] += lanes[r].segments[0];
+  }
+  for (const Lane& lane : lanes)
+    if (!lane.segments.empty()) clock[lane.seat] += lane.segments[0];
   for (bool progress = true; progress;) {
     progress = false;
-    std::map<Key, std::vector<size_t>> standing;
-    for (size_t r = 0; r < lanes.size(); ++r)
-      if (lanes[r].cell && lanes[r].next < lanes[r].cell->stalls.size()) {
-        const CellStall& s = lanes[r].cell->stalls[lanes[r].next];
-        standing[{s.group, s.sequence}].push_back(r);
-      }
+    std::map<Key, std::vector<Lane*>> standing;
+    for (Lane& lane : lanes)
+      if (lane.next < lane.stalls.size()) standing[{lane.stalls[lane.next].group, lane.stalls[lane.next].sequence}].push_back(&lane);
     for (auto& [key, present] : standing) {
       if (static_cast<int>(present.size()) < members[key]) continue;
       double arrival = 0;
-      for (size_t r : present) arrival = std::max(arrival, clock[r]);
-      for (size_t r : present) {
-        Lane& lane = lanes[r];
-        clock[r] = arrival;
+      for (const Lane* lane : present) arrival = std::max(arrival, clock[lane->seat]);
+      for (Lane* lane : present) {
+        double& now = clock[lane->seat];
+        now = arrival;
         // A pause may have cut the stall in two; all its parts are this meeting.
-        while (lane.next < lane.cell->stalls.size() && Key{lane.cell->stalls[lane.next].group, lane.cell->stalls[lane.next].sequence} == key) {
-          clock[r] += lane.cell->stalls[lane.next].transfer_ms;
-          ++lane.next;
-          if (lane.next < lane.segments.size()) clock[r] += lane.segments[lane.next];
+        while (lane->next < lane->stalls.size() && Key{lane->stalls[lane->next].group, lane->stalls[lane->next].sequence} == key) {
+          now += lane->stalls[lane->next].transfer_ms;
+          ++lane->next;
+          if (lane->next < lane->segments.size()) now += lane->segments[lane->next];
         }
       }
       progress = true;
@@ -74,45 +81,47 @@ void replay_row(std::vector<Lane>& lanes, std::vector<double>& clock) {
   // Meetings that never fit (lossy rows): the rest is one meeting at the end of the step.
   double latest = 0;
   bool stuck = false;
-  for (size_t r = 0; r < lanes.size(); ++r) {
-    Lane& lane = lanes[r];
-    if (!lane.cell) continue;
-    for (; lane.next < lane.cell->stalls.size(); ++lane.next) {
+  for (Lane& lane : lanes) {
+    double& now = clock[lane.seat];
+    for (; lane.next < lane.stalls.size(); ++lane.next) {
       stuck = true;
-      clock[r] += lane.cell->stalls[lane.next].transfer_ms;
-      if (lane.next + 1 < lane.segments.size()) clock[r] += lane.segments[lane.next + 1];
+      now += lane.stalls[lane.next].transfer_ms;
+      if (lane.next + 1 < lane.segments.size()) now += lane.segments[lane.next + 1];
     }
-    latest = std::max(latest, clock[r]);
+    latest = std::max(latest, now);
   }
   if (stuck)
-    for (size_t r = 0; r < lanes.size(); ++r)
-      if (lanes[r].cell) clock[r] = latest;
+    for (const Lane& lane : lanes) clock[lane.seat] = latest;
 }
 
 }  // namespace
 
 double replay_ms(const Rows& rows, const Reduction& reduce) {
-  std::vector<double> clock;
+  const std::vector<int> ranks = rows.seen();
+  std::vector<double> clock(ranks.size(), 0);
   double total = 0, before = 0;
   for (size_t i = 0; i < rows.size(); ++i) {
     const StepRow& row = *rows.rows[i];
-    if (clock.size() < row.cells.size()) clock.resize(row.cells.size(), before);
-    std::vector<Lane> lanes(row.cells.size());
-    for (size_t r = 0; r < row.cells.size(); ++r) {
-      const Cell& cell = row.cells[r];
-      if (!cell.present) continue;
-      lanes[r].cell = &cell;
-      if (reduce) {
-        const LedgerMs reduction = reduce(i, static_cast<int>(r));
-        lanes[r].segments = reduced_segments(cell, &reduction);
-      } else {
-        lanes[r].segments = reduced_segments(cell, nullptr);
+    std::vector<Lane> lanes;
+    std::vector<Whole> plain;
+    lanes.reserve(row.cells.size());
+    if (!row.detailed) plain.reserve(row.cells.size());
+    for (const Cell& cell : row.cells) {
+      std::span<const LedgerMs> segments = cell.segments;
+      std::span<const CellStall> stalls = cell.stalls;
+      if (!row.detailed) {
+        const Whole& whole = plain.emplace_back(cell);
+        segments = std::span(&whole.own, 1);
+        stalls = std::span(&whole.meeting, cell.stall_ms > 0 ? 1 : 0);
       }
+      LedgerMs reduction{};
+      if (reduce) reduction = reduce(i, cell);
+      const auto seat = std::lower_bound(ranks.begin(), ranks.end(), cell.rank) - ranks.begin();
+      lanes.push_back({static_cast<size_t>(seat), reduced_segments(cell, segments, reduce ? &reduction : nullptr), stalls});
     }
     replay_row(lanes, clock);
     double now = before;
-    for (size_t r = 0; r < row.cells.size(); ++r)
-      if (row.cells[r].present) now = std::max(now, clock[r]);
+    for (const Lane& lane : lanes) now = std::max(now, clock[lane.seat]);
     total += (now - before) * rows.weights[i];
     before = now;
   }

@@ -1,7 +1,7 @@
 // What-if: the steps replayed with something taken away. Own work and the order of meetings are replayed, waiting is
 // recomputed: a rank's clock advances by its own segments; at a meeting all members go on when the last has arrived,
-// plus the transfer. Meetings are matched by (group, sequence); a row whose meetings do not fit is replayed as one
-// meeting at its end.
+// plus the transfer. Meetings are matched by (group, sequence); a row whose meetings do not fit, or that no
+// longer has its detail, is replayed as one meeting at its end.
 //
 // Pure. O(rows × ranks × stalls). The saving is relative to the replay without a change, not to the measured time, so
 // that what the replay cannot explain cancels.
@@ -15,8 +15,8 @@
 
 namespace stepscope {
 
-// Milliseconds to take away from each category of own time of one rank in one row (index into Rows).
-using Reduction = std::function<LedgerMs(size_t row, int rank)>;
+// Milliseconds to take away from each category of own time of one rank in one row (index into Rows; a cell of it).
+using Reduction = std::function<LedgerMs(size_t row, const Cell& cell)>;
 
 
 // Wall time of the rows when `reduce` is taken away (null: nothing).

@@ -27,6 +27,7 @@ constexpr uint32_t kRarelyStride = 4;
 // Of recorded time between two evaluations, at least: one costs some 0.2 ms per rank, and short steps would ask for many.
 constexpr int64_t kPauseNs = 100'000'000, kPausePerRankNs = 20'000'000;
 constexpr size_t kMaxStoppedMoments = 64;
+constexpr int kMostRanks = 1 << 20;
 constexpr uint32_t kWideEvery = 2;  // evaluations; what shows in the newest steps alone is seen in each
 constexpr size_t kLiveRows = 96;  // the newest steps that live rules about shares and pauses look at
 
@@ -55,7 +56,8 @@ struct Engine::Impl {
   std::vector<ChangedThreshold> changed;
   std::function<void(const StepRow&)> row_sink;
 
-  explicit Impl(const EngineOptions& options) : table([this](StepRow& row) { on_close(row); }) {
+  explicit Impl(const EngineOptions& options)
+      : table([this](StepRow& row) { on_close(row); }, [this](StepRow& row, Cell& cell) { on_late(row, cell); }) {
     for (const auto& [name, value] : options.thresholds) {
       const auto known = check_threshold(name, value);
       if (!known) notes.push_back(known.error().message);
@@ -69,12 +71,13 @@ struct Engine::Impl {
         notes.push_back("no advice is called '" + cause + "' (docs/findings/advice.md lists them)");
       silenced.insert(cause);
     }
-    if (options.world_size > 0) table.expect_ranks(options.world_size);
+    for (int rank = 0; rank < options.world_size; ++rank) table.await(rank);
   }
 
   static bool stood_still(const StepRow& row, int rank, const std::deque<int64_t>& moments) {
-    if (static_cast<size_t>(rank) >= row.cells.size() || !row.cells[rank].present) return false;
-    const Cell& cell = row.cells[rank];
+    const Cell* found = row.find(rank);
+    if (!found) return false;
+    const Cell& cell = *found;
     const int64_t begin_ns = cell.end_ns - static_cast<int64_t>(1e6 * cell.wall_ms);
     return std::any_of(moments.begin(), moments.end(), [&](int64_t at) { return at > begin_ns && at <= cell.end_ns; });
   }
@@ -88,11 +91,19 @@ struct Engine::Impl {
     if (row_sink) row_sink(row);
   }
 
+  // What a late rank waited for is not worked out again, and nobody is charged with it: unresolved stalls are transfer.
+  void on_late(StepRow& row, Cell& cell) {
+    cell.ms[index(Category::kCommTransfer)] += cell.stall_ms;
+    for (CellStall& stall : cell.stalls) stall.transfer_ms = stall.stall_ms;
+    sums.add_late(row, cell);
+  }
+
   Judged judged(const Rows& scope) const {
     Judged j;
     j.limits = &limits;
     j.over = over;
     j.ranks = table.ranks();
+    j.seen = table.seen();
     j.with_warmup = without(scope, kTagProvisional);
     const auto warmup = static_cast<uint32_t>(limits.warmup_steps);
     for (size_t i = 0; i < j.with_warmup.size(); ++i)
@@ -143,7 +154,7 @@ struct Engine::Impl {
   // Live evaluation is dense at first and sparser later; always by step counts and recorded times, so that a replay says
   // the same.
   uint32_t stride() const {
-    const auto scale = static_cast<uint32_t>(std::max(1, table.ranks() / 64));
+    const auto scale = static_cast<uint32_t>(std::max<size_t>(1, table.seen().size() / 64));
     return std::clamp(table.closed() / 64, 1u, 4u) * scale;
   }
 
@@ -159,7 +170,7 @@ struct Engine::Impl {
     const uint32_t closed = table.closed();
     if (closed == 0 || closed < judged_steps + stride()) return;
     const int64_t since_ns = newest_end_ns() - judged_end_ns;
-    if (since_ns >= 0 && since_ns < kPauseNs + kPausePerRankNs * table.ranks()) return;
+    if (since_ns >= 0 && since_ns < kPauseNs + kPausePerRankNs * static_cast<int64_t>(table.seen().size())) return;
     judged_steps = closed;
     judged_end_ns += since_ns;
     const auto newest = static_cast<size_t>(limits.straggler_live_steps + limits.warmup_steps);
@@ -193,11 +204,18 @@ void Engine::feed(int rank, RankStep step) {
   impl_->evaluate_rows();
 }
 
+void Engine::announce(int rank, int world_size) {
+  if (rank < 0 || rank >= kMostRanks) return;
+  impl_->table.expect_ranks(std::min(world_size, kMostRanks));
+  impl_->table.await(rank);
+}
+
 void Engine::set_life(int rank, const RankLife& life) {
+  if (rank < 0 || rank >= kMostRanks) return;
   impl_->lives[rank] = life;
-  impl_->table.expect_ranks(std::clamp(life.world_size, rank + 1, 1 << 20));
-  if (life.ended) impl_->table.set_gone(rank);
-  else impl_->table.await(rank);
+  if (!life.ended) return announce(rank, life.world_size);
+  impl_->table.expect_ranks(std::min(life.world_size, kMostRanks));
+  impl_->table.set_gone(rank);
 }
 
 void Engine::set_device_room(int rank, DeviceRoom room) { impl_->rooms[rank] = std::move(room); }

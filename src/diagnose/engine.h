@@ -19,7 +19,7 @@
 namespace stepscope {
 
 struct EngineOptions {
-  int world_size = 0;                // 0 = learned
+  int world_size = 0;                // ranks that will be fed, 0 to world_size - 1; 0 = learned
   std::map<std::string, double> thresholds;  // overrides of spec/rules.toml names
   std::vector<std::string> silence;          // causes of ADVICE that nobody wants to hear, or "all"
   double flops_per_step = 0;                 // of one rank, where the program does not log them; 0 = not known
@@ -33,6 +33,8 @@ class Engine {
 
   // A completed step of a rank (global rank number). Steps of one rank come in order.
   void feed(int rank, RankStep step);
+  // Steps of this rank of so many will be fed: no row closes without it before others are far ahead. set_life() says so too.
+  void announce(int rank, int world_size);
   // Newest knowledge about a rank's process; replaces what was known.
   void set_life(int rank, const RankLife& life);
   // What is known from outside about the memory of the rank's device; replaces what was known.

@@ -18,23 +18,23 @@ std::function<double(const Cell&)> time_in(Category category) {
 double Judged::of_row(const StepRow& row, const std::function<double(const Cell&)>& figure) {
   std::vector<double> values;
   for (const Cell& cell : row.cells)
-    if (cell.present) values.push_back(figure(cell));
+    values.push_back(figure(cell));
   return values.empty() ? std::nan("") : lower_median(values);
 }
 
 std::vector<double> Judged::shares(const std::function<double(const Cell&)>& figure) const {
-  std::vector<double> own(ranks, 0), wall(ranks, 0);
+  std::map<int, std::pair<double, double>> sums;  // by rank: the figure's, wall time's
   for (size_t i = 0; i < rows.size(); ++i) {
     const StepRow& row = *rows.rows[i];
-    for (size_t r = 0; r < row.cells.size() && r < own.size(); ++r) {
-      if (!row.cells[r].present) continue;
-      own[r] += figure(row.cells[r]) * rows.weights[i];
-      wall[r] += static_cast<double>(row.cells[r].wall_ms) * rows.weights[i];
+    for (const Cell& cell : row.cells) {
+      auto& [own, wall] = sums[cell.rank];
+      own += figure(cell) * rows.weights[i];
+      wall += static_cast<double>(cell.wall_ms) * rows.weights[i];
     }
   }
   std::vector<double> out;
-  for (int r = 0; r < ranks; ++r)
-    if (wall[r] > 0) out.push_back(own[r] / wall[r]);
+  for (const auto& [rank, sum] : sums)
+    if (sum.second > 0) out.push_back(sum.first / sum.second);
   return out;
 }
 
@@ -86,7 +86,7 @@ Severity Judged::share_severity(double share) const {
 
 bool Judged::on_device() const {
   return std::any_of(rows.rows.begin(), rows.rows.end(), [](const StepRow* row) {
-    return std::any_of(row->cells.begin(), row->cells.end(), [](const Cell& cell) { return cell.present && cell.gpu; });
+    return std::any_of(row->cells.begin(), row->cells.end(), [](const Cell& cell) { return cell.gpu; });
   });
 }
 
@@ -94,7 +94,7 @@ size_t Judged::batches_ahead() const {
   uint32_t most = 0;
   for (const StepRow* row : with_warmup.rows)
     for (const Cell& cell : row->cells)
-      if (cell.present) most = std::max(most, cell.fetch_in_flight);
+      most = std::max(most, cell.fetch_in_flight);
   return most;
 }
 

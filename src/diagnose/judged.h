@@ -23,7 +23,8 @@ namespace stepscope {
 struct Judged {
   const Thresholds* limits = nullptr;
   bool over = false;            // the run has ended
-  int ranks = 0;
+  int ranks = 0;                // of the job
+  std::vector<int> seen;        // of these, the ones with steps, ascending; what is compared, waits or is a victim is among them
   Rows rows;                    // in scope, warm-up left out where enough others exist
   Rows baseline;                // of these, steps without compile, checkpoint, validation, epoch start, loss of records
   Rows with_warmup;             // in scope, warm-up included: faults are traced back into it

@@ -34,15 +34,15 @@ double RankMemory::demand_share() const { return share(peak_bytes + own_extra_by
 std::vector<RankMemory> measured(const Judged& j) {
   std::vector<RankMemory> out;
   const auto& rows = j.with_warmup.rows;
-  for (int rank = 0; rank < j.ranks; ++rank) {
+  for (int rank : j.seen) {
     RankMemory m;
     m.rank = rank;
     bool seen = false;
     std::vector<double> split, split_of;
     for (size_t i = 0; i < rows.size(); ++i) {
-      if (static_cast<size_t>(rank) >= rows[i]->cells.size()) continue;
-      const Cell& cell = rows[i]->cells[static_cast<size_t>(rank)];
-      if (!cell.present || cell.allocated_bytes < 0) continue;
+      const Cell* found = rows[i]->find(rank);
+      if (!found || found->allocated_bytes < 0) continue;
+      const Cell& cell = *found;
       seen = true;
       m.peak_bytes = std::max({m.peak_bytes, cell.peak_bytes, cell.allocated_bytes});
       m.reserved_bytes = cell.reserved_bytes;

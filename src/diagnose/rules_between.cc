@@ -1,6 +1,8 @@
 // Time between the parts of training: CHECKPOINT_STALL, VALIDATION_HEAVY, EPOCH_START_STALL, RECOMPILE_STORM, and
 // BETWEEN_STEPS_HEAVY where their sum says more than each alone. Each costs the job what its longest rank spends in it per step.
 #include <algorithm>
+#include <iterator>
+#include <map>
 
 #include "analyze/robust.h"
 #include "analyze/whatif.h"
@@ -18,17 +20,18 @@ struct Between {
   std::vector<int> ranks;            // who spends it; empty = all
 };
 
-// `figure(cell, rank)`: ms of a rank in a step.
+// `figure(cell)`: ms of a rank in a step.
 template <class Figure>
 Between measure(const Judged& j, const Rows& rows, Figure figure) {
   Between b;
-  std::vector<double> per_rank(j.ranks, 0), sizes;
+  std::map<int, double> per_rank;
+  std::vector<double> sizes;
   for (size_t i = 0; i < rows.size(); ++i) {
     double worst = 0;
-    for (size_t r = 0; r < rows.rows[i]->cells.size() && r < per_rank.size(); ++r) {
-      const double ms = figure(rows.rows[i]->cells[r], r);
+    for (const Cell& cell : rows.rows[i]->cells) {
+      const double ms = figure(cell);
       worst = std::max(worst, ms);
-      per_rank[r] += ms;
+      per_rank[cell.rank] += ms;
     }
     b.cost_ms += worst * rows.weights[i];
     if (worst < j.limits->between_event_ms) continue;
@@ -38,10 +41,11 @@ Between measure(const Judged& j, const Rows& rows, Figure figure) {
     b.last = rows.rows[i]->step;
   }
   b.event_ms = sizes.empty() ? 0 : median(sizes);
-  const double most = per_rank.empty() ? 0 : *std::max_element(per_rank.begin(), per_rank.end());
-  for (int r = 0; r < j.ranks; ++r)
-    if (per_rank[r] > j.limits->between_rank_share * most) b.ranks.push_back(r);
-  if (static_cast<int>(b.ranks.size()) == j.ranks) b.ranks.clear();
+  double most = 0;
+  for (const auto& [rank, ms] : per_rank) most = std::max(most, ms);
+  for (const auto& [rank, ms] : per_rank)
+    if (ms > j.limits->between_rank_share * most) b.ranks.push_back(rank);
+  if (b.ranks.size() == per_rank.size()) b.ranks.clear();
   return b;
 }
 
@@ -75,13 +79,12 @@ Finding finding_of(const Judged& j, const KindOf& k, const Between& b, double sh
   f.ranks = b.ranks;
   f.job_scope = b.ranks.empty();
   if (!f.job_scope)
-    for (int r = 0; r < j.ranks; ++r)
-      if (std::find(f.ranks.begin(), f.ranks.end(), r) == f.ranks.end()) f.victims.push_back(r);
+    std::set_difference(j.seen.begin(), j.seen.end(), f.ranks.begin(), f.ranks.end(), std::back_inserter(f.victims));
   f.cost_share = share;
   f.cost_seconds = j.seconds(share);
-  f.saves_share = saved_share(j.rows, [&](size_t i, int r) {
+  f.saves_share = saved_share(j.rows, [&](size_t, const Cell& cell) {
     LedgerMs cut{};
-    cut[index(k.category)] = j.rows.rows[i]->cells[r].ms[index(k.category)];
+    cut[index(k.category)] = cell.ms[index(k.category)];
     return cut;
   });
   f.coverage = j.coverage;
@@ -89,7 +92,7 @@ Finding finding_of(const Judged& j, const KindOf& k, const Between& b, double sh
   f.first_step = onset_of(j, k, b);
   f.last_step = b.last;
   f.title = formatted("{} of the time goes into {}: {} in {} steps{}", text_share(share), k.words, text_ms(b.event_ms), b.events,
-                      f.job_scope || j.ranks < 2 ? "" : ", on " + text_ranks(b.ranks) + " while the others wait");
+                      f.job_scope || j.seen.size() < 2 ? "" : ", on " + text_ranks(b.ranks) + " while the others wait");
   f.action = k.action;
   f.evidence.push_back({f.phase + "_ms", {}, b.event_ms, {}, ""});
   f.evidence.push_back({"affected_steps", {}, static_cast<double>(b.events), {}, ""});
@@ -103,16 +106,14 @@ Between unnamed_work(const Judged& j) {
   const auto unnamed_ms = [](const Cell& cell) {
     return static_cast<double>(cell.ms[index(Category::kUnattributed)] + cell.ms[index(Category::kUserCode)] + cell.ms[index(Category::kLogging)]);
   };
-  std::vector<double> usual(j.ranks, 0);
-  for (int r = 0; r < j.ranks; ++r) {
-    std::vector<double> list;
-    for (const StepRow* row : j.rows.rows)
-      if (static_cast<size_t>(r) < row->cells.size() && row->cells[r].present) list.push_back(unnamed_ms(row->cells[r]));
-    if (!list.empty()) usual[r] = median(std::move(list));
-  }
-  Between b = measure(j, j.rows, [&](const Cell& cell, size_t r) {
-    const double ms = unnamed_ms(cell);
-    return ms > std::max(j.limits->between_event_ms, j.limits->pause_factor * usual[r]) ? ms - usual[r] : 0;
+  std::map<int, std::vector<double>> by_rank;
+  for (const StepRow* row : j.rows.rows)
+    for (const Cell& cell : row->cells) by_rank[cell.rank].push_back(unnamed_ms(cell));
+  std::map<int, double> usual;
+  for (auto& [rank, list] : by_rank) usual[rank] = median(std::move(list));
+  Between b = measure(j, j.rows, [&](const Cell& cell) {
+    const double ms = unnamed_ms(cell), usual_ms = usual.at(cell.rank);
+    return ms > std::max(j.limits->between_event_ms, j.limits->pause_factor * usual_ms) ? ms - usual_ms : 0;
   });
   // Where it is in every other step it is a part of them.
   return b.events > j.rows.size() / static_cast<size_t>(j.limits->between_rare_steps) ? Between{} : b;
@@ -159,7 +160,7 @@ void judge_between(const Judged& j, std::vector<Finding>& out) {
   bool said = false;
   Sum sum{.told_share = j.limits->between_told_share};
   for (const KindOf& k : kKinds) {
-    Between b = measure(j, j.rows, [&](const Cell& cell, size_t) { return static_cast<double>(cell.ms[index(k.category)]); });
+    Between b = measure(j, j.rows, [&](const Cell& cell) { return static_cast<double>(cell.ms[index(k.category)]); });
     const double share = b.cost_ms / wall;
     if (k.category != Category::kCompile) sum.add(b, share, k.words, true);
     // One compile, one first epoch or one checkpoint is the price of a run; it is a stall when it comes again.

@@ -11,9 +11,9 @@ namespace stepscope {
 namespace {
 
 double saved_without(const Judged& j, Category c) {
-  return saved_share(j.rows, [&](size_t i, int r) {
+  return saved_share(j.rows, [&](size_t, const Cell& cell) {
     LedgerMs cut{};
-    cut[index(c)] = j.rows.rows[i]->cells[r].ms[index(c)];
+    cut[index(c)] = cell.ms[index(c)];
     return cut;
   });
 }

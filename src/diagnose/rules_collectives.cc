@@ -9,13 +9,14 @@
 namespace stepscope {
 
 void judge_collectives(const Judged& j, std::vector<Finding>& out) {
-  if (j.ranks < 2 || j.rows.size() < static_cast<size_t>(j.limits->min_steps)) return;
+  if (j.seen.size() < 2 || j.rows.size() < static_cast<size_t>(j.limits->min_steps)) return;
   std::vector<double> counts;
-  double stall_ms = 0;
+  double stall_ms = 0, rows_ms = 0;  // of the rows that still tell where the stalls were
   for (size_t i = 0; i < j.rows.size(); ++i) {
+    if (!j.rows.rows[i]->detailed) continue;
+    rows_ms += static_cast<double>(j.rows.rows[i]->wall_ms) * j.rows.weights[i];
     std::vector<double> count, stall;
     for (const Cell& cell : j.rows.rows[i]->cells) {
-      if (!cell.present) continue;
       count.push_back(cell.small_collectives);
       double outside = 0;
       for (const CellStall& s : cell.stalls)
@@ -27,8 +28,8 @@ void judge_collectives(const Judged& j, std::vector<Finding>& out) {
     stall_ms += median(stall) * j.rows.weights[i];
   }
   if (counts.empty()) return;
-  const double per_step = median(counts), wall = j.rows.wall_ms();
-  const double share = wall > 0 ? stall_ms / wall : 0;
+  const double per_step = median(counts);
+  const double share = rows_ms > 0 ? stall_ms / rows_ms : 0;
   if (per_step < j.limits->extra_collectives_min) return;
   Finding f = Finding::of(FindingKind::kExtraCollectives);
   f.severity = j.severity(share);

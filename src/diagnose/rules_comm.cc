@@ -24,7 +24,7 @@ class Usual {
     std::map<Key, std::vector<double>> alike;
     for (const StepRow* row : j.rows.rows)
       for (const Cell& cell : row->cells)
-        if (cell.present && !cell.gpu) alike[key(cell)].push_back(transfer_ms(cell));
+        if (!cell.gpu) alike[key(cell)].push_back(transfer_ms(cell));
     for (auto& [key, values] : alike)
       if (static_cast<double>(values.size()) >= j.limits->comm_alike_steps) median_ms_[key] = median(std::move(values));
   }
@@ -42,7 +42,7 @@ class Usual {
 }  // namespace
 
 void judge_comm(const Judged& j, std::vector<Finding>& out) {
-  if (j.ranks < 2 || j.rows.size() < static_cast<size_t>(j.limits->min_steps)) return;
+  if (j.seen.size() < 2 || j.rows.size() < static_cast<size_t>(j.limits->min_steps)) return;
   const double exposed = j.share_of_job(Category::kCommTransfer);
   if (exposed < j.limits->comm_bound_warn) return;
   const Usual usual(j);

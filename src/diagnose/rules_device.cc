@@ -52,7 +52,7 @@ void judge_sync(const Judged& j, std::vector<Finding>& out) {
   double blocked_ms = 0, wall_ms = 0;
   for (const StepRow* row : j.rows.rows)
     for (const Cell& cell : row->cells) {
-      if (!cell.present || !cell.gpu) continue;
+      if (!cell.gpu) continue;
       ++all;
       with += cell.sync_ms > 0 ? 1 : 0;
       blocked_ms += cell.sync_ms;

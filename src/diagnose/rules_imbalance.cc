@@ -10,6 +10,7 @@
 // a count of the work nothing is said: unevenness alone is the machine's as often as the data's.
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <vector>
 
 #include "analyze/robust.h"
@@ -22,54 +23,49 @@ namespace stepscope {
 
 namespace {
 
-// One figure by step and rank, as the difference to the step's mean without what a rank usually differs by. NaN: unknown.
+// One figure by step and rank, as the difference to the step's mean without what a rank usually differs by.
 class Leads {
  public:
   template <class Figure>
-  Leads(const Rows& rows, int ranks, Figure figure) : ranks_(static_cast<size_t>(ranks)), lead_(rows.size() * ranks_, std::nan("")) {
-    for (size_t i = 0; i < rows.size(); ++i) {
-      const std::vector<Cell>& cells = rows.rows[i]->cells;
+  Leads(const Rows& rows, Figure figure) {
+    std::map<int, std::vector<double>> of_rank;
+    for (const StepRow* row : rows.rows) {
+      std::vector<double>& leads = lead_.emplace_back();
       double sum = 0;
-      size_t seen = 0;
-      for (size_t r = 0; r < cells.size() && r < ranks_; ++r)
-        if (cells[r].present) sum += lead_[i * ranks_ + r] = figure(cells[r]), ++seen;
-      for (size_t r = 0; r < ranks_ && seen > 0; ++r) lead_[i * ranks_ + r] -= sum / static_cast<double>(seen);
+      for (const Cell& cell : row->cells) sum += leads.emplace_back(figure(cell));
+      for (double& lead : leads) lead -= sum / static_cast<double>(leads.size());
+      for (size_t at = 0; at < leads.size(); ++at) of_rank[row->cells[at].rank].push_back(leads[at]);
     }
-    for (size_t r = 0; r < ranks_; ++r) {
-      std::vector<double> of_rank;
-      for (size_t i = 0; i < rows.size(); ++i)
-        if (!std::isnan(at(i, r))) of_rank.push_back(at(i, r));
-      const double usual = of_rank.empty() ? 0 : median(std::move(of_rank));
-      for (size_t i = 0; i < rows.size(); ++i) lead_[i * ranks_ + r] -= usual;
-      usual_.push_back(usual);
-    }
+    for (auto& [rank, leads] : of_rank) usual_[rank] = median(std::move(leads));
+    for (size_t i = 0; i < rows.size(); ++i)
+      for (size_t at = 0; at < lead_[i].size(); ++at) lead_[i][at] -= usual(rows.rows[i]->cells[at].rank);
   }
 
-  double at(size_t row, size_t rank) const { return lead_[row * ranks_ + rank]; }
-  // The rank that leads in a row; ranks() when none is known.
+  double at(size_t row, size_t cell) const { return lead_[row][cell]; }
+  // The cell that leads in a row.
   size_t first_of(size_t row) const {
-    size_t first = ranks_;
-    for (size_t r = 0; r < ranks_; ++r)
-      if (!std::isnan(at(row, r)) && (first == ranks_ || at(row, r) > at(row, first))) first = r;
-    return first;
+    return static_cast<size_t>(std::max_element(lead_[row].begin(), lead_[row].end()) - lead_[row].begin());
   }
-  size_t ranks() const { return ranks_; }
-  const std::vector<double>& usual() const { return usual_; }
+  double usual(int rank) const {
+    const auto found = usual_.find(rank);
+    return found == usual_.end() ? 0 : found->second;
+  }
 
   // Pearson's correlation of two figures over all ranks and steps; 0 where one does not vary.
   double correlation(const Leads& other) const {
     double xx = 0, yy = 0, xy = 0;
-    for (size_t i = 0; i < lead_.size(); ++i) {
-      const double x = lead_[i], y = other.lead_[i];
-      if (!std::isfinite(x) || !std::isfinite(y)) continue;
-      xx += x * x, yy += y * y, xy += x * y;
-    }
+    for (size_t i = 0; i < lead_.size(); ++i)
+      for (size_t at = 0; at < lead_[i].size(); ++at) {
+        const double x = lead_[i][at], y = other.lead_[i][at];
+        if (!std::isfinite(x) || !std::isfinite(y)) continue;
+        xx += x * x, yy += y * y, xy += x * y;
+      }
     return xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : 0;
   }
 
  private:
-  size_t ranks_;
-  std::vector<double> lead_, usual_;
+  std::vector<std::vector<double>> lead_;  // by row, by cell of the row
+  std::map<int, double> usual_;
 };
 
 double own_work_ms(const Cell& cell) {
@@ -81,36 +77,36 @@ double own_work_ms(const Cell& cell) {
 
 double mean_wait_ms(const StepRow& row) {
   double sum = 0;
-  for (const Cell& cell : row.cells) sum += cell.present ? cell.wait_ms : 0;
-  const int present = row.present();
-  return present > 0 ? sum / present : 0;
+  for (const Cell& cell : row.cells) sum += cell.wait_ms;
+  return row.cells.empty() ? 0 : sum / static_cast<double>(row.cells.size());
 }
 
 double loss_ms(const Leads& own, const Rows& rows, size_t i) {
-  const size_t first = own.first_of(i);
-  return first == own.ranks() ? 0 : std::clamp(own.at(i, first), 0.0, mean_wait_ms(*rows.rows[i]));
+  return rows.rows[i]->cells.empty() ? 0 : std::clamp(own.at(i, own.first_of(i)), 0.0, mean_wait_ms(*rows.rows[i]));
 }
 
 // Share of the steps in which the same rank leads, of the rank that leads most often.
-double most_often_first(const Leads& own, size_t rows) {
-  std::vector<size_t> count(own.ranks() + 1, 0);
-  for (size_t i = 0; i < rows; ++i) ++count[own.first_of(i)];
-  return static_cast<double>(*std::max_element(count.begin(), count.end() - 1)) / static_cast<double>(rows);
+double most_often_first(const Leads& own, const Rows& rows) {
+  std::map<int, size_t> count;
+  size_t most = 0;
+  for (size_t i = 0; i < rows.size(); ++i)
+    if (!rows.rows[i]->cells.empty()) most = std::max(most, ++count[rows.rows[i]->cells[own.first_of(i)].rank]);
+  return static_cast<double>(most) / static_cast<double>(rows.size());
 }
 
 }  // namespace
 
 void judge_imbalance(const Judged& j, std::vector<Finding>& out) {
-  if (j.ranks < 2 || j.baseline.size() < 2 * static_cast<size_t>(j.limits->min_steps)) return;
+  if (j.seen.size() < 2 || j.baseline.size() < 2 * static_cast<size_t>(j.limits->min_steps)) return;
   const double wall_ms = j.baseline.wall_ms();
   if (wall_ms <= 0) return;
-  const Leads own(j.baseline, j.ranks, own_work_ms);
+  const Leads own(j.baseline, own_work_ms);
   double lost_ms = 0;
   for (size_t i = 0; i < j.baseline.size(); ++i) lost_ms += loss_ms(own, j.baseline, i) * j.baseline.weights[i];
   const double share = lost_ms / wall_ms;
   if (j.severity(share) == Severity::kInfo) return;
-  const double by_tokens = own.correlation(Leads(j.baseline, j.ranks, [](const Cell& cell) { return cell.tokens; }));
-  const double by_samples = own.correlation(Leads(j.baseline, j.ranks, [](const Cell& cell) { return cell.samples; }));
+  const double by_tokens = own.correlation(Leads(j.baseline, [](const Cell& cell) { return cell.tokens; }));
+  const double by_samples = own.correlation(Leads(j.baseline, [](const Cell& cell) { return cell.samples; }));
   const double correlation = std::max(by_tokens, by_samples);
   if (correlation < j.limits->imbalance_min_correlation) return;
 
@@ -122,10 +118,10 @@ void judge_imbalance(const Judged& j, std::vector<Finding>& out) {
   if (j.on_device()) f.clock = "gpu";
   f.cost_share = share;
   f.cost_seconds = j.seconds(share);
-  f.saves_share = saved_share(j.baseline, [&](size_t i, int r) {
+  f.saves_share = saved_share(j.baseline, [&](size_t i, const Cell& cell) {
     LedgerMs cut{};
-    const Cell& cell = j.baseline.rows[i]->cells[static_cast<size_t>(r)];
-    const double lead = own.at(i, static_cast<size_t>(r)), all_ms = own_work_ms(cell);
+    const auto at = static_cast<size_t>(&cell - j.baseline.rows[i]->cells.data());
+    const double lead = own.at(i, at), all_ms = own_work_ms(cell);
     if (!(lead > 0) || !(all_ms > 0)) return cut;
     for (Category c : {Category::kForward, Category::kBackward, Category::kOptimizer})
       cut[index(c)] = static_cast<float>(std::min(lead / all_ms, 1.0)) * cell.ms[index(c)];
@@ -137,11 +133,9 @@ void judge_imbalance(const Judged& j, std::vector<Finding>& out) {
   // Before the baseline (warm-up) a step is uneven as here, what ranks usually differ by left out.
   const auto figure = [&](const StepRow& row) {
     double sum = 0, most = 0;
-    int seen = 0;
+    for (const Cell& cell : row.cells) sum += own_work_ms(cell);
     for (const Cell& cell : row.cells)
-      if (cell.present) sum += own_work_ms(cell), ++seen;
-    for (size_t r = 0; r < row.cells.size() && r < own.ranks(); ++r)
-      if (row.cells[r].present) most = std::max(most, own_work_ms(row.cells[r]) - sum / seen - own.usual()[r]);
+      most = std::max(most, own_work_ms(cell) - sum / static_cast<double>(row.cells.size()) - own.usual(cell.rank));
     return std::min(most, mean_wait_ms(row));
   };
   f.first_step = j.onset(j.limits->onset_share * mean_ms, figure);
@@ -150,7 +144,7 @@ void judge_imbalance(const Judged& j, std::vector<Finding>& out) {
   f.action = "give every rank about the same work per step: sort or pack by length, fill batches by tokens and not by samples";
   f.evidence = {{"lost_ms_per_step", {}, mean_ms, {}, ""},
                 {"correlation_with_work", {}, correlation, {}, by_tokens >= by_samples ? "tokens" : "samples"},
-                {"most_often_last_share", {}, most_often_first(own, j.baseline.size()), {}, ""}};
+                {"most_often_last_share", {}, most_often_first(own, j.baseline), {}, ""}};
   out.push_back(std::move(f));
 }
 

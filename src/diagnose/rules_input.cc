@@ -25,7 +25,7 @@ double blocked_share(const Judged& j) {
   double blocked = 0, waited = 0;
   for (const StepRow* row : j.rows.rows)
     for (const Cell& cell : row->cells) {
-      if (!cell.present || on_their_way(cell) == 0 || ahead(j, cell)) continue;
+      if (on_their_way(cell) == 0 || ahead(j, cell)) continue;
       blocked += input_ms(cell) * static_cast<double>(cell.fetch_out_of_order) / on_their_way(cell);
       waited += input_ms(cell);
     }
@@ -59,9 +59,9 @@ void judge_input(const Judged& j, std::vector<Finding>& out) {
   const double starved = j.share_of_job(starved_ms), handover = j.share_of_job(handover_ms);
   if (const Severity severity = j.share_severity(starved); severity != Severity::kInfo) {
     Finding f = j.of_job(FindingKind::kInputBound, Category::kInputWait, starved, severity, starved_ms, j.steps_hidden_by_queue(starved));
-    f.saves_share = saved_share(j.rows, [&](size_t i, int r) {
+    f.saves_share = saved_share(j.rows, [&](size_t, const Cell& cell) {
       LedgerMs cut{};
-      cut[index(Category::kInputWait)] = static_cast<float>(starved_ms(j.rows.rows[i]->cells[r]));
+      cut[index(Category::kInputWait)] = static_cast<float>(starved_ms(cell));
       return cut;
     });
     f.title = formatted("Training waits {} of the time for its input, {} per step", text_share(starved),

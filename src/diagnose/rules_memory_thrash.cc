@@ -2,6 +2,7 @@
 // time a synchronisation and a set of new allocations. CACHE_FLUSH: cached memory goes back without such need in most
 // steps: the program empties the cache. Cost: what these steps last beyond those without.
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -28,20 +29,19 @@ struct Events {
 
 // Counters run on: what is new in a row is their difference to the rank's reading before.
 void collect(const Judged& j, Events& retries, Events& flushes) {
-  std::vector<const Cell*> before(static_cast<size_t>(std::max(0, j.ranks)), nullptr);
+  std::map<int, const Cell*> before;
   for (size_t i = 0; i < j.rows.size(); ++i) {
     const StepRow& row = *j.rows.rows[i];
     bool read = false;
-    for (size_t r = 0; r < row.cells.size() && r < before.size(); ++r) {
-      const Cell& cell = row.cells[r];
-      if (!cell.present || cell.allocated_bytes < 0) continue;
-      const Cell* last = std::exchange(before[r], &cell);
+    for (const Cell& cell : row.cells) {
+      if (cell.allocated_bytes < 0) continue;
+      const Cell* last = std::exchange(before[cell.rank], &cell);
       if (!last || cell.retries < last->retries || cell.device_frees < last->device_frees) continue;  // a new process
       read = true;
       const auto again = static_cast<double>(cell.retries - last->retries);
       const auto freed = static_cast<double>(cell.device_frees - last->device_frees);
-      if (again > 0) retries.add(i, static_cast<int>(r), again);
-      else if (freed > 0) flushes.add(i, static_cast<int>(r), freed);
+      if (again > 0) retries.add(i, cell.rank, again);
+      else if (freed > 0) flushes.add(i, cell.rank, freed);
     }
     if (!read) continue;
     ++retries.readings;

@@ -2,6 +2,7 @@
 // others wait for it): steps in which the rank's own time stands far out of its usual difference to the others.
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 
 #include "analyze/others.h"
@@ -26,7 +27,7 @@ struct Outliers {
   bool usage = false;
 };
 
-// What each rank spent in a category beyond the others; 0 where it was alone or absent. By row, rank and category.
+// What each rank spent in a category beyond the others; 0 where it was alone. By row, cell of the row and category.
 std::vector<std::vector<LedgerMs>> beyond_others_ms(const Judged& j) {
   std::vector<std::vector<LedgerMs>> beyond;
   Others others;
@@ -36,10 +37,9 @@ std::vector<std::vector<LedgerMs>> beyond_others_ms(const Judged& j) {
       if (!is_comparable(static_cast<Category>(c))) continue;
       if (std::none_of(row->cells.begin(), row->cells.end(), [c](const Cell& cell) { return cell.ms[c] != 0; })) continue;
       others.look(*row, [c](const Cell& cell) { return cell.ms[c]; });
-      for (size_t r = 0; r < row->cells.size(); ++r) {
-        if (!row->cells[r].present) continue;
-        const double own = row->cells[r].ms[c], theirs = others.median_without(own);
-        beyond.back()[r][c] = static_cast<float>(own - (std::isnan(theirs) ? 0 : theirs));
+      for (size_t at = 0; at < row->cells.size(); ++at) {
+        const double own = row->cells[at].ms[c], theirs = others.median_without(own);
+        beyond.back()[at][c] = static_cast<float>(own - (std::isnan(theirs) ? 0 : theirs));
       }
     }
   }
@@ -48,7 +48,10 @@ std::vector<std::vector<LedgerMs>> beyond_others_ms(const Judged& j) {
 
 // What the others waited for the rank because of step `i`: what it does behind its last collective they feel in the next.
 double caused_by_step_ms(const Judged& j, size_t i, int rank) {
-  const auto caused = [rank](const StepRow& row) { return static_cast<size_t>(rank) < row.cells.size() ? row.cells[rank].caused_ms : 0.0; };
+  const auto caused = [rank](const StepRow& row) {
+    const Cell* cell = row.find(rank);
+    return cell ? cell->caused_ms : 0.0;
+  };
   const StepRow& row = *j.rows.rows[i];
   const bool next = i + 1 < j.rows.size() && j.rows.rows[i + 1]->step == row.step + 1;
   return std::max(caused(row), next ? caused(*j.rows.rows[i + 1]) : 0.0);
@@ -57,22 +60,28 @@ double caused_by_step_ms(const Judged& j, size_t i, int rank) {
 Outliers outliers_of(const Judged& j, const std::vector<std::vector<LedgerMs>>& beyond, int rank) {
   Outliers out;
   out.rank = rank;
-  std::vector<double> d(j.rows.size(), 0);
-  for (size_t i = 0; i < j.rows.size(); ++i)
-    if (static_cast<size_t>(rank) < beyond[i].size()) d[i] = std::accumulate(beyond[i][rank].begin(), beyond[i][rank].end(), 0.0);
+  std::vector<double> d;
+  std::vector<std::pair<size_t, const LedgerMs*>> seen;  // index into Judged::rows, beyond the others in it
+  for (size_t i = 0; i < j.rows.size(); ++i) {
+    const Cell* cell = j.rows.rows[i]->find(rank);
+    if (!cell) continue;
+    seen.push_back({i, &beyond[i][static_cast<size_t>(cell - j.rows.rows[i]->cells.data())]});
+    d.push_back(std::accumulate(seen.back().second->begin(), seen.back().second->end(), 0.0));
+  }
+  if (d.size() < 8) return out;
   const double usual = median(d), sigma = mad_sigma(d);
   const double floor_ms = std::max(j.limits->pause_min_ms, j.limits->pause_factor * sigma);
-  for (size_t i = 0; i < d.size(); ++i) {
-    const double extra = d[i] - usual;
-    const StepRow& row = *j.rows.rows[i];
+  for (size_t k = 0; k < d.size(); ++k) {
+    const double extra = d[k] - usual;
     if (extra < floor_ms) continue;
-    const Cell& cell = row.cells[rank];
+    const auto [i, by_category] = seen[k];
+    const Cell& cell = *j.rows.rows[i]->find(rank);
     // The others must have waited for it: an excess that nobody paid for is no stall of the job.
     if (caused_by_step_ms(j, i, rank) < j.limits->pause_paid_share * extra) continue;
     out.rows.push_back(i);
     out.extra_ms.push_back(extra);
     out.cost_ms += extra * j.rows.weights[i];
-    for (size_t c = 0; c < kCategoryCount; ++c) out.by_category[c] += beyond[i][rank][c];
+    for (size_t c = 0; c < kCategoryCount; ++c) out.by_category[c] += (*by_category)[c];
     out.gc_ms += cell.gc_ms;
     if (cell.cpu_ms >= 0) {
       out.usage = true;
@@ -97,7 +106,7 @@ Rhythm rhythm_of(const Judged& j, const Outliers& o) {
   std::vector<double> seconds, steps;
   for (size_t i = 1; i < o.rows.size(); ++i) {
     const StepRow &a = *j.rows.rows[o.rows[i - 1]], &b = *j.rows.rows[o.rows[i]];
-    seconds.push_back(static_cast<double>(b.cells[o.rank].end_ns - a.cells[o.rank].end_ns) * 1e-9);
+    seconds.push_back(static_cast<double>(b.find(o.rank)->end_ns - a.find(o.rank)->end_ns) * 1e-9);
     steps.push_back(static_cast<double>(b.step - a.step));
   }
   Rhythm rhythm;
@@ -119,15 +128,15 @@ int64_t begin_of(const Judged& j, const Outliers& o, const Rhythm& rhythm) {
 
 void judge_gc(const Judged& j, std::vector<Finding>& out) {
   double cost_ms = 0;
-  std::vector<double> per_rank(j.ranks, 0);
+  std::map<int, double> per_rank;
   int64_t first = -1, last = -1;
   size_t steps = 0;
   for (size_t i = 0; i < j.rows.size(); ++i) {
     double worst = 0;
-    for (size_t r = 0; r < j.rows.rows[i]->cells.size(); ++r) {
-      const double ms = j.rows.rows[i]->cells[r].gc_ms;
+    for (const Cell& cell : j.rows.rows[i]->cells) {
+      const double ms = cell.gc_ms;
       worst = std::max(worst, ms);
-      per_rank[r] += ms * j.rows.weights[i];
+      per_rank[cell.rank] += ms * j.rows.weights[i];
     }
     cost_ms += worst * j.rows.weights[i];
     if (worst < j.limits->gc_min_ms) continue;
@@ -144,19 +153,20 @@ void judge_gc(const Judged& j, std::vector<Finding>& out) {
   f.cause = Cause::kGc;
   f.cost_share = share;
   f.cost_seconds = j.seconds(share);
-  f.saves_share = saved_share(j.rows, [&](size_t i, int r) {
+  f.saves_share = saved_share(j.rows, [&](size_t, const Cell& cell) {
     LedgerMs cut{};
-    cut[index(Category::kHostPause)] = j.rows.rows[i]->cells[r].gc_ms;
+    cut[index(Category::kHostPause)] = cell.gc_ms;
     return cut;
   });
   f.coverage = j.coverage;
   f.confidence = 0.95;
   f.first_step = first;
   f.last_step = last;
-  const double most = *std::max_element(per_rank.begin(), per_rank.end());
-  for (int r = 0; r < j.ranks; ++r)
-    if (per_rank[r] > j.limits->gc_rank_share * most) f.ranks.push_back(r);
-  if (static_cast<int>(f.ranks.size()) == j.ranks) {
+  double most = 0;
+  for (const auto& [rank, ms] : per_rank) most = std::max(most, ms);
+  for (const auto& [rank, ms] : per_rank)
+    if (ms > j.limits->gc_rank_share * most) f.ranks.push_back(rank);
+  if (f.ranks.size() == per_rank.size()) {
     f.ranks.clear();
     f.job_scope = true;
   }
@@ -173,18 +183,21 @@ void judge_gc(const Judged& j, std::vector<Finding>& out) {
 void judge_pauses(const Judged& j, std::vector<Finding>& out) {
   if (j.rows.size() < static_cast<size_t>(j.limits->min_steps)) return;
   judge_gc(j, out);
-  if (j.ranks < 2) return;
+  if (j.seen.size() < 2) return;
   std::vector<Outliers> all;
   const auto beyond = beyond_others_ms(j);
-  for (int r = 0; r < j.ranks; ++r) all.push_back(outliers_of(j, beyond, r));
+  for (int rank : j.seen) all.push_back(outliers_of(j, beyond, rank));
   const double wall = j.rows.wall_ms();
+  // The two that cost most: of each its rivals' largest cost is one of them.
+  double largest = 0, second = 0;
+  for (const Outliers& o : all) {
+    second = std::max(second, std::min(largest, o.cost_ms));
+    largest = std::max(largest, o.cost_ms);
+  }
   for (const Outliers& o : all) {
     if (o.rows.size() < static_cast<size_t>(j.limits->pause_min_repeats)) continue;
     // Where every rank pauses alike it is jitter or rotating load, nobody's fault.
-    std::vector<double> others;
-    for (const Outliers& p : all)
-      if (p.rank != o.rank) others.push_back(p.cost_ms);
-    if (o.cost_ms < j.limits->pause_over_others * *std::max_element(others.begin(), others.end())) continue;
+    if (o.cost_ms < j.limits->pause_over_others * (o.cost_ms == largest ? second : largest)) continue;
     const double share = wall > 0 ? o.cost_ms / wall : 0;
     if (j.severity(share) == Severity::kInfo) continue;
     size_t top = 0;
@@ -197,8 +210,8 @@ void judge_pauses(const Judged& j, std::vector<Finding>& out) {
     Finding f = Finding::of(phase == Category::kInputWait ? FindingKind::kInputStraggler : phase == Category::kLogging ? FindingKind::kLoggingStall : FindingKind::kPauseStraggler);
     f.severity = j.severity(share);
     f.ranks = {o.rank};
-    for (int r = 0; r < j.ranks; ++r)
-      if (r != o.rank) f.victims.push_back(r);
+    for (int rank : j.seen)
+      if (rank != o.rank) f.victims.push_back(rank);
     f.phase = std::string(name(phase));
     f.pattern = "transient";
     const bool descheduled = o.usage && o.involuntary > j.limits->descheduled_switches * static_cast<double>(o.rows.size()) &&
@@ -207,11 +220,11 @@ void judge_pauses(const Judged& j, std::vector<Finding>& out) {
     else if (descheduled) f.cause = Cause::kDescheduled;
     f.cost_share = share;
     f.cost_seconds = j.seconds(share);
-    f.saves_share = saved_share(j.rows, [&](size_t i, int r) {
+    f.saves_share = saved_share(j.rows, [&](size_t i, const Cell& cell) {
       LedgerMs cut{};
-      if (r != o.rank) return cut;
-      const auto at = std::find(o.rows.begin(), o.rows.end(), i);
-      if (at != o.rows.end()) cut[top] = static_cast<float>(o.extra_ms[static_cast<size_t>(at - o.rows.begin())]);
+      if (cell.rank != o.rank) return cut;
+      const auto at = std::lower_bound(o.rows.begin(), o.rows.end(), i);
+      if (at != o.rows.end() && *at == i) cut[top] = static_cast<float>(o.extra_ms[static_cast<size_t>(at - o.rows.begin())]);
       return cut;
     });
     f.coverage = j.coverage;

@@ -143,12 +143,12 @@ bool launch_bound(const std::vector<LateBlock>& blocks, int rank, Category phase
   const size_t c = index(phase);
   for (const LateBlock& b : blocks)
     for (const StepRow* row : b.rows.rows) {
-      if (static_cast<size_t>(rank) >= row->cells.size()) continue;
-      const Cell& own = row->cells[rank];
-      if (!own.present || !own.gpu) continue;
+      const Cell* found = row->find(rank);
+      if (!found || !found->gpu) continue;
+      const Cell& own = *found;
       std::vector<double> ms, launching;
       for (const Cell& other : row->cells)
-        if (&other != &own && other.present && other.gpu) ms.push_back(other.ms[c]), launching.push_back(other.launching_ms[c]);
+        if (&other != &own && other.gpu) ms.push_back(other.ms[c]), launching.push_back(other.launching_ms[c]);
       if (ms.empty()) continue;
       longer_ms += own.ms[c] - median(ms);
       launching_ms += own.launching_ms[c] - median(launching);
@@ -190,9 +190,9 @@ Reduction reduction_of(const Rows& rows, const std::vector<LateBlock>& blocks, i
   std::map<const StepRow*, const RankExcess*> at;
   for (const LateBlock& b : blocks)
     for (const StepRow* row : b.rows.rows) at[row] = &b.excess;
-  return [&rows, at = std::move(at), rank](size_t i, int r) {
+  return [&rows, at = std::move(at), rank](size_t i, const Cell& cell) {
     LedgerMs cut{};
-    if (r != rank) return cut;
+    if (cell.rank != rank) return cut;
     const auto found = at.find(rows.rows[i]);
     if (found == at.end()) return cut;
     const RankExcess& e = *found->second;
@@ -216,12 +216,12 @@ int first_late_bucket(const LateBlock& block, int rank, double least_ms) {
   for (size_t k = 0; k < 64; ++k) {
     std::vector<double> d;
     for (const StepRow* row : block.rows.rows) {
-      if (static_cast<size_t>(rank) >= row->cells.size()) continue;
-      const Cell& own = row->cells[rank];
-      if (own.bucket_ms.size() <= k) continue;
+      const Cell* found = row->find(rank);
+      if (!found || found->bucket_ms.size() <= k) continue;
+      const Cell& own = *found;
       std::vector<double> others;  // a rank may have issued fewer buckets
-      for (size_t r = 0; r < row->cells.size(); ++r)
-        if (static_cast<int>(r) != rank && row->cells[r].bucket_ms.size() > k) others.push_back(row->cells[r].bucket_ms[k]);
+      for (const Cell& other : row->cells)
+        if (&other != &own && other.bucket_ms.size() > k) others.push_back(other.bucket_ms[k]);
       if (!others.empty()) d.push_back(own.bucket_ms[k] - median(others));
     }
     if (d.size() < 4) break;
@@ -243,7 +243,7 @@ Finding finding_of(const Judged& j, int rank, const std::vector<LateBlock>& bloc
   f.pattern = "chronic";
   f.ranks = {rank};
   if (j.on_device()) f.clock = "gpu";
-  for (int r = 0; r < j.ranks; ++r)
+  for (int r : j.seen)
     if (r != rank) f.victims.push_back(r);
 
   double cost_ms = 0;
@@ -266,8 +266,9 @@ Finding finding_of(const Judged& j, int rank, const std::vector<LateBlock>& bloc
   const double threshold = t.onset_share * (n.named ? e.category_ms[top] : e.excess_ms);
   Others others;
   const auto excess = [&](const StepRow& row) -> double {
-    if (static_cast<size_t>(rank) >= row.cells.size() || !row.cells[rank].present) return std::nan("");
-    const double own = figure(row.cells[rank]);
+    const Cell* cell = row.find(rank);
+    if (!cell) return std::nan("");
+    const double own = figure(*cell);
     others.look(row, figure);
     return own - others.median_without(own);  // alone: NaN, no excess
   };
@@ -294,7 +295,7 @@ Finding finding_of(const Judged& j, int rank, const std::vector<LateBlock>& bloc
 }  // namespace
 
 void judge_stragglers(const Judged& j, std::vector<Finding>& out) {
-  if (j.ranks < 2) return;
+  if (j.seen.size() < 2) return;
   std::vector<Finding> said;
   for (const auto& [rank, blocks] : late_blocks(j)) {
     Finding f = finding_of(j, rank, blocks);
@@ -307,7 +308,7 @@ void judge_stragglers(const Judged& j, std::vector<Finding>& out) {
     const bool shared = std::any_of(said.begin(), said.end(), [&](const Finding& o) {
       return o.ranks != f.ranks && f.cost_share < turns * o.cost_share && o.cost_share < turns * f.cost_share;
     });
-    if (shared && j.ranks == 2) continue;
+    if (shared && j.seen.size() == 2) continue;
     out.push_back(std::move(f));
   }
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 
 #include "analyze/device_memory.h"
 #include "analyze/robust.h"
@@ -21,40 +23,42 @@ constexpr Category kPhases[] = {Category::kInputWait, Category::kH2d,        Cat
                                 Category::kUnattributed};
 constexpr Category kAlwaysShown[] = {Category::kInputWait, Category::kForward, Category::kBackward, Category::kOptimizer};
 
-std::optional<double> finite(double x) { return std::isfinite(x) ? std::optional<double>(x) : std::nullopt; }
+std::optional<double> value_of(const std::map<int, double>& by_rank, int rank) {
+  const auto found = by_rank.find(rank);
+  return found != by_rank.end() && std::isfinite(found->second) ? std::optional<double>(found->second) : std::nullopt;
+}
 
 // Medians per rank of one figure over the baseline rows.
 template <class Figure>
-std::vector<double> rank_medians(const Judged& j, Figure figure) {
+std::map<int, double> rank_medians(const Judged& j, Figure figure) {
   const Rows& rows = j.baseline.empty() ? j.with_warmup : j.baseline;
-  std::vector<std::vector<double>> by_rank(j.ranks);
+  std::map<int, std::vector<double>> by_rank;
   for (const StepRow* row : rows.rows)
-    for (size_t r = 0; r < row->cells.size() && r < by_rank.size(); ++r)
-      if (row->cells[r].present) by_rank[r].push_back(figure(row->cells[r]));
-  std::vector<double> out;
-  for (auto& v : by_rank) out.push_back(median(std::move(v)));
+    for (const Cell& cell : row->cells) by_rank[cell.rank].push_back(figure(cell));
+  std::map<int, double> out;
+  for (auto& [rank, values] : by_rank) out[rank] = median(std::move(values));
   return out;
 }
 
 void fill_phases(Snapshot& s, const Judged& j, const RunSums& sums) {
   double wall = 0;
-  for (const RankSums& r : sums.ranks) wall += r.wall_ms;
+  for (const auto& [rank, r] : sums.ranks) wall += r.wall_ms;
   for (Category c : kPhases) {
     double total = 0;
-    for (const RankSums& r : sums.ranks) total += r.ms[index(c)];
+    for (const auto& [rank, r] : sums.ranks) total += r.ms[index(c)];
     const bool always = std::find(std::begin(kAlwaysShown), std::end(kAlwaysShown), c) != std::end(kAlwaysShown);
     if (total <= 0 && !always) continue;
     PhaseStat p;
     p.phase = std::string(name(c));
-    const std::vector<double> medians = rank_medians(j, [c](const Cell& cell) { return static_cast<double>(cell.ms[index(c)]); });
+    const std::map<int, double> medians = rank_medians(j, [c](const Cell& cell) { return static_cast<double>(cell.ms[index(c)]); });
     std::vector<double> known;
-    for (double m : medians)
+    for (const auto& [rank, m] : medians)
       if (std::isfinite(m)) known.push_back(m);
     if (!known.empty()) {
       p.median_ms = median(known);
       double worst = -1;
-      for (size_t r = 0; r < medians.size(); ++r)
-        if (std::isfinite(medians[r]) && medians[r] > worst) worst = medians[r], p.worst_rank = static_cast<int>(r);
+      for (const auto& [rank, m] : medians)
+        if (std::isfinite(m) && m > worst) worst = m, p.worst_rank = rank;
       p.worst_ms = worst;
       if (*p.median_ms > 0) p.skew_pct = 100 * (worst - *p.median_ms) / *p.median_ms;
     }
@@ -77,26 +81,26 @@ const RankLife* life_of(const Judged& j, int rank) {
 }
 
 void fill_ranks(Snapshot& s, const Judged& j, const RunSums& sums, const FlopsGiven& flops) {
-  const std::vector<double> wall = rank_medians(j, [](const Cell& c) { return static_cast<double>(c.wall_ms); });
-  const std::vector<double> own = rank_medians(j, [](const Cell& c) { return static_cast<double>(c.own_ms()); });
-  const std::vector<double> stall = rank_medians(j, [](const Cell& c) { return static_cast<double>(c.stall_ms); });
-  std::vector<double> caused(j.ranks, 0);
+  const std::map<int, double> wall = rank_medians(j, [](const Cell& c) { return static_cast<double>(c.wall_ms); });
+  const std::map<int, double> own = rank_medians(j, [](const Cell& c) { return static_cast<double>(c.own_ms()); });
+  const std::map<int, double> stall = rank_medians(j, [](const Cell& c) { return static_cast<double>(c.stall_ms); });
+  std::map<int, double> caused;
   for (const StepRow* row : j.rows.rows)
-    for (size_t r = 0; r < row->cells.size() && r < caused.size(); ++r) caused[r] += row->cells[r].caused_ms;
-  std::map<size_t, std::vector<double>> phase;
+    for (const Cell& cell : row->cells) caused[cell.rank] += cell.caused_ms;
+  std::map<size_t, std::map<int, double>> phase;
   for (Category c : kPhases) phase[index(c)] = rank_medians(j, [c](const Cell& cell) { return static_cast<double>(cell.ms[index(c)]); });
   for (int r = 0; r < j.ranks; ++r) {
     RankStat out;
     out.rank = r;
-    out.step_ms = finite(wall[r]);
-    out.own_ms = finite(own[r]);
-    out.stall_ms = finite(stall[r]);
-    if (j.ranks > 1 && !j.rows.empty()) out.caused_wait_ms = caused[r] / static_cast<double>(j.rows.size());
+    out.step_ms = value_of(wall, r);
+    out.own_ms = value_of(own, r);
+    out.stall_ms = value_of(stall, r);
+    if (caused.contains(r) && j.seen.size() > 1) out.caused_wait_ms = caused[r] / static_cast<double>(j.rows.size());
     for (const PhaseStat& p : s.phases)
       for (Category c : kPhases)
-        if (p.phase == name(c)) out.phase_ms[p.phase] = finite(phase[index(c)][r]);
-    if (r < static_cast<int>(sums.ranks.size())) {
-      const RankSums& sum = sums.ranks[r];
+        if (p.phase == name(c)) out.phase_ms[p.phase] = value_of(phase[index(c)], r);
+    if (const auto found = sums.ranks.find(r); found != sums.ranks.end()) {
+      const RankSums& sum = found->second;
       out.steps = sum.steps;
       for (size_t c = 0; c < kCategoryCount; ++c) out.ledger[c] = static_cast<int64_t>(std::llround(sum.host_ms[c] * 1e6));
       out.steps_wall_ms = sum.host_wall_ms;
@@ -140,7 +144,8 @@ void fill_steps(Snapshot& s, const Judged& j) {
   const auto& rows = j.with_warmup.rows;
   for (size_t i = rows.size() > kRecentPoints ? rows.size() - kRecentPoints : 0; i < rows.size(); ++i) {
     StepPoint p{rows[i]->step, rows[i]->wall_ms, rows[i]->tags, {}};
-    for (const Cell& cell : rows[i]->cells) p.rank_ms.push_back(cell.present ? cell.own_ms() : std::nanf(""));
+    p.rank_ms.assign(static_cast<size_t>(j.ranks), std::nanf(""));
+    for (const Cell& cell : rows[i]->cells) p.rank_ms[static_cast<size_t>(cell.rank)] = cell.own_ms();
     s.recent.push_back(std::move(p));
   }
 }
@@ -158,13 +163,12 @@ void fill_collectives(Snapshot& s, const Judged& j) {
     s.collectives = timed;
     return;
   }
-  struct Sum { double transfer = 0, wait = 0, stalls = 0; std::vector<bool> ranks; };
+  struct Sum { double transfer = 0, wait = 0, stalls = 0; std::set<int> ranks; };
   std::map<uint64_t, Sum> by_group;
   double cells = 0, bytes = 0, count = 0;
   for (const StepRow* row : j.rows.rows)
-    for (size_t r = 0; r < row->cells.size(); ++r) {
-      const Cell& cell = row->cells[r];
-      if (!cell.present) continue;
+    for (const Cell& cell : row->cells) {
+      if (!row->detailed) continue;
       ++cells;
       bytes += cell.bytes;
       count += cell.collectives;
@@ -172,16 +176,14 @@ void fill_collectives(Snapshot& s, const Judged& j) {
         Sum& sum = by_group[stall.group];
         sum.transfer += stall.transfer_ms;
         sum.wait += stall.stall_ms - stall.transfer_ms;
-        sum.ranks.resize(row->cells.size());
-        sum.ranks[r] = true;
+        sum.ranks.insert(cell.rank);
         ++sum.stalls;
       }
     }
   if (cells == 0) return;
   for (const auto& [id, sum] : by_group) {
     CollectiveStat c;
-    for (size_t r = 0; r < sum.ranks.size(); ++r)
-      if (sum.ranks[r]) c.ranks.push_back(static_cast<int>(r));
+    c.ranks.assign(sum.ranks.begin(), sum.ranks.end());
     const auto found = j.groups->find(id);
     if (found != j.groups->end() && !found->second.ranks.empty()) c.ranks = found->second.ranks;
     const bool named = found != j.groups->end() && !found->second.description.empty() && found->second.description != "undefined";
@@ -254,12 +256,11 @@ void fill_sections(Snapshot& s, const Judged& j, const std::vector<Section>& ext
 void fill_throughput(Snapshot& s, const Judged& j, const RunSums& sums, const FlopsGiven& given) {
   double samples = 0, tokens = 0, flops = 0, peak = 0;
   bool peaks_known = true;
-  for (size_t r = 0; r < sums.ranks.size(); ++r) {
-    if (sums.ranks[r].steps == 0) continue;
-    samples += sums.ranks[r].samples;
-    tokens += sums.ranks[r].tokens;
-    flops += flops_of(sums.ranks[r], given);
-    const double of_device = peak_of(life_of(j, static_cast<int>(r)), given);
+  for (const auto& [rank, sum] : sums.ranks) {
+    samples += sum.samples;
+    tokens += sum.tokens;
+    flops += flops_of(sum, given);
+    const double of_device = peak_of(life_of(j, rank), given);
     peaks_known = peaks_known && of_device > 0;
     peak += of_device;
   }
@@ -294,10 +295,9 @@ void fill_tables(Snapshot& s, const Judged& whole, const RunSums& sums, const st
   fill_collectives(s, whole);
   fill_memory(s, whole);
   fill_sections(s, whole, external);
-  double ranks = 0;
-  for (const RankSums& r : sums.ranks) ranks += r.steps > 0 ? 1 : 0;
-  for (const RankSums& r : sums.ranks)
-    for (size_t c = 0; c < kCategoryCount && ranks > 0; ++c)
+  const auto ranks = static_cast<double>(sums.ranks.size());
+  for (const auto& [rank, r] : sums.ranks)
+    for (size_t c = 0; c < kCategoryCount; ++c)
       s.job_ledger[c] += static_cast<int64_t>(std::llround(r.ms[c] * 1e6 / ranks));
   fill_throughput(s, whole, sums, flops);
 }

@@ -44,14 +44,14 @@ using LineKey = std::tuple<uint64_t, uint8_t, bool>;  // communicator, operation
 
 void add_row(const StepRow& row, std::map<LineKey, Line>& lines) {
   std::map<std::tuple<uint64_t, uint64_t, uint8_t>, Meeting> meetings;
-  for (size_t r = 0; r < row.cells.size(); ++r)
-    for (const CellOp& op : row.cells[r].timed_ops) {
+  for (const Cell& cell : row.cells)
+    for (const CellOp& op : cell.timed_ops) {
       Meeting& m = meetings[{op.group, op.sequence, op.op}];
       m.bytes = std::max(m.bytes, op.bytes);
       m.least_ms = m.seats == 0 ? op.ms : std::min<double>(m.least_ms, op.ms);
       m.total_ms += op.ms;
       ++m.seats;
-      lines[{op.group, op.op, op.bytes >= kLargeOpBytes}].ranks.insert(static_cast<int>(r));
+      lines[{op.group, op.op, op.bytes >= kLargeOpBytes}].ranks.insert(cell.rank);
     }
   for (const auto& [key, m] : meetings) {
     Line& line = lines[{std::get<0>(key), std::get<2>(key), m.bytes >= kLargeOpBytes}];

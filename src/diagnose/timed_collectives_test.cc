@@ -11,7 +11,7 @@ StepRow row_of(std::vector<std::vector<CellOp>> ops) {
   StepRow row;
   for (auto& list : ops) {
     Cell cell;
-    cell.present = true;
+    cell.rank = static_cast<int>(row.cells.size());
     cell.timed_ops = std::move(list);
     row.cells.push_back(std::move(cell));
   }

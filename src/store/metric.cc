@@ -163,8 +163,7 @@ static void take_host(const MetricValues& values, Cell& cell, double quantum_ms)
 
 FlatCell to_flat(const Cell& cell) {
   FlatCell flat;
-  flat.present = cell.present;
-  if (!cell.present) return flat;
+  flat.present = true;
   flat.ms = cell.ms;
   flat.wall_ms = cell.wall_ms, flat.caused_ms = cell.caused_ms, flat.cpu_ms = cell.cpu_ms;
   flat.gc_ms = cell.gc_ms, flat.sync_ms = cell.sync_ms;
@@ -225,10 +224,11 @@ MetricValues quantise(const FlatCell& cell, uint32_t quantum_ns) {
   return out;
 }
 
-Cell restore(const MetricValues& values, uint32_t quantum_ns) {
+bool is_absent(const MetricValues& values) { return values[kAbsent] != 0; }
+
+Cell restore(int rank, const MetricValues& values, uint32_t quantum_ns) {
   Cell cell;
-  cell.present = values[kAbsent] == 0;
-  if (!cell.present) return cell;
+  cell.rank = rank;
   const double quantum_ms = quantum_ns * 1e-6;
   cell.wall_ms = take_ledger(values, 0, kRest, cell.ms, quantum_ms);
   cell.gpu = values[kGpu] != 0;

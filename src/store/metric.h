@@ -67,7 +67,8 @@ FlatCell to_flat(const Cell& cell);
 MetricValues quantise(const FlatCell& cell, uint32_t quantum_ns);
 // Everything but segments, bucket times and single device operations. Stalls are two at most: all in backward as one, all
 // outside as one, of group 0.
-Cell restore(const MetricValues& values, uint32_t quantum_ns);
+Cell restore(int rank, const MetricValues& values, uint32_t quantum_ns);
+bool is_absent(const MetricValues& values);  // the rank was not seen in this step: there is nothing to restore
 int32_t waited_for(const MetricValues& values);
 
 // Sums of thinned steps: what one value adds, and the figure of a sum. Times in ms, counts as they are.

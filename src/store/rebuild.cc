@@ -95,9 +95,9 @@ bool outlives_attempt(const Finding& f) { return has(f.kind.id(), kOutlivesAttem
 class AttemptReplay {
  public:
   AttemptReplay(int32_t attempt, const std::vector<RankLife>& lives, const std::vector<StoredGroup>& groups, EngineOptions options)
-      : attempt_(attempt), engine_(with_ranks(attempt, lives, std::move(options))) {
+      : attempt_(attempt), engine_(std::move(options)) {
     for (const RankLife& life : lives)
-      if (life.attempt == attempt) lives_[life.rank] = life;
+      if (life.attempt == attempt) lives_[life.rank] = life, engine_.announce(life.rank, life.world_size);
     for (const StoredGroup& group : groups)
       if (group.attempt == attempt) engine_.set_group(group.id, group.description, group.ranks);
   }
@@ -106,8 +106,7 @@ class AttemptReplay {
     for (const auto& [rank, life] : lives_) {
       if (life.ended && row.step >= life.steps && told_.insert(rank).second) engine_.set_life(rank, life);
     }
-    for (size_t rank = 0; rank < row.cells.size(); ++rank)
-      if (row.cells[rank].present) engine_.feed(static_cast<int>(rank), rank_step_of(row, rank));
+    for (const Cell& cell : row.cells) engine_.feed(cell.rank, rank_step_of(row, cell));
     if (++rows_ % kRowsPerLook == 0) engine_.evaluate();
   }
 
@@ -121,12 +120,6 @@ class AttemptReplay {
   int32_t attempt() const { return attempt_; }
 
  private:
-  static EngineOptions with_ranks(int32_t attempt, const std::vector<RankLife>& lives, EngineOptions options) {
-    for (const RankLife& life : lives)
-      if (life.attempt == attempt) options.world_size = std::max({options.world_size, life.world_size, life.rank + 1});
-    return options;
-  }
-
   int32_t attempt_;
   Engine engine_;
   std::map<int, RankLife> lives_;
@@ -181,8 +174,7 @@ void fill_run(Snapshot& snapshot, const StoredRun& run, const std::vector<RankLi
 
 }  // namespace
 
-RankStep rank_step_of(const StepRow& row, size_t rank) {
-  const Cell& cell = row.cells[rank];
+RankStep rank_step_of(const StepRow& row, const Cell& cell) {
   RankStep step = step_of(row, cell);
   add_collectives(step, cell);
   return step;

@@ -15,8 +15,8 @@
 
 namespace stepscope {
 
-// One rank's step of a row, as StepTable would take it. The cell must be present.
-RankStep rank_step_of(const StepRow& row, size_t rank);
+// One rank's step of a row, as StepTable would take it; `cell` is one of its cells.
+RankStep rank_step_of(const StepRow& row, const Cell& cell);
 
 struct RebuildOptions {
   EngineOptions engine;

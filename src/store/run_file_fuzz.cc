@@ -23,8 +23,9 @@ StepRow row_of(uint32_t step, uint32_t ranks) {
   StepRow row;
   row.step = step;
   for (uint32_t rank = 0; rank < ranks; ++rank) {
+    if ((step + rank) % 17 == 0) continue;
     Cell cell;
-    cell.present = (step + rank) % 17 != 0;
+    cell.rank = static_cast<int32_t>(rank);
     cell.end_ns = 1'000'000'000ll + step * 40'000'000ll;
     cell.ms[index(Category::kForward)] = 10 + static_cast<float>(step * 7 % 13) * 0.1f;
     cell.ms[index(Category::kStragglerWait)] = rank ? 2 : 0;
@@ -34,8 +35,8 @@ StepRow row_of(uint32_t step, uint32_t ranks) {
     cell.has_loss = true, cell.loss = 1.0 / (1 + step);
     row.cells.push_back(cell);
   }
-  row.caused.assign(size_t{ranks} * ranks, 0);
-  for (uint32_t rank = 1; rank < ranks; ++rank) row.caused[rank] = 2;  // of rank 0
+  row.world = ranks;
+  for (int rank = 1; rank < static_cast<int>(ranks); ++rank) row.caused.push_back({0, rank, 2});
   return row;
 }
 

@@ -9,19 +9,12 @@
 namespace stepscope::store {
 namespace {
 
-constexpr uint32_t kMaxCausedRanks = 1024;
-
 // Most of a rank's waiting in one step is for one rank; the file keeps which.
 void find_causers(const StepRow& row, std::vector<FlatCell>& cells) {
-  const size_t n = row.cells.size();
-  if (row.caused.size() != n * n) return;
-  std::vector<float> most(n, 0);
-  for (size_t i = 0; i < n; ++i) {
-    if (row.cells[i].caused_ms == 0) continue;
-    for (size_t j = 0; j < n; ++j) {
-      const float ms = row.caused[i * n + j];
-      if (ms > most[j]) most[j] = ms, cells[j].waited_for = static_cast<int32_t>(i);
-    }
+  std::vector<float> most(cells.size(), 0);
+  for (const Blame& b : row.caused) {
+    const auto waiter = static_cast<size_t>(b.waiter);
+    if (waiter < cells.size() && b.ms > most[waiter]) most[waiter] = b.ms, cells[waiter].waited_for = b.causer;
   }
 }
 
@@ -170,10 +163,11 @@ const char* fault_of(const SegmentHead& h) {
 
 FlatRow to_flat(const StepRow& row) {
   FlatRow flat{.step = row.step, .cells = {}};
-  flat.cells.reserve(row.cells.size());
+  const size_t ranks = std::max<size_t>(row.world, row.cells.empty() ? 0 : static_cast<size_t>(row.cells.back().rank) + 1);
+  flat.cells.resize(ranks);
   for (const Cell& cell : row.cells) {
-    flat.cells.push_back(to_flat(cell));
-    if (flat.end_ns == 0 && cell.present) flat.end_ns = cell.end_ns;
+    flat.cells[static_cast<size_t>(cell.rank)] = to_flat(cell);
+    if (flat.end_ns == 0) flat.end_ns = cell.end_ns;
   }
   if (!row.caused.empty()) find_causers(row, flat.cells);
   return flat;
@@ -262,19 +256,18 @@ StepRow to_row(const Segment& s, uint32_t row) {
   const uint32_t ranks = s.head.ranks;
   out.step = static_cast<uint32_t>(std::clamp<int64_t>(row < s.step.size() ? s.step[row] : 0, 0, 0xffffffff));
   const int64_t end_us = row < s.end_us.size() ? std::clamp<int64_t>(s.end_us[row], 0, INT64_MAX / 1000) : 0;
-  out.cells.reserve(ranks);
+  out.world = ranks;
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     const MetricValues values = s.values(rank, row);
-    Cell& cell = out.cells.emplace_back(restore(values, s.head.quantum_ns));
-    if (!cell.present) continue;
+    if (is_absent(values)) continue;
+    Cell& cell = out.cells.emplace_back(restore(static_cast<int>(rank), values, s.head.quantum_ns));
     cell.end_ns = end_us * 1000;
     out.tags |= cell.tags;
     out.wall_ms = std::max(out.wall_ms, cell.wall_ms);
     const int32_t causer = waited_for(values);
-    if (causer < 0 || static_cast<uint32_t>(causer) >= ranks || ranks > kMaxCausedRanks) continue;
-    if (out.caused.empty()) out.caused.assign(size_t{ranks} * ranks, 0);
-    out.caused[static_cast<size_t>(causer) * ranks + rank] = cell.wait_ms;
+    if (causer >= 0 && static_cast<uint32_t>(causer) < ranks) out.caused.push_back({causer, static_cast<int32_t>(rank), cell.wait_ms});
   }
+  settle(out.caused);
   return out;
 }
 

@@ -69,7 +69,7 @@ std::vector<EncodedBlock> encode(const Segment& segment, ColumnCodec& codec, Col
 // Puts one block of a file where it belongs in a segment whose head was checked. A metric that is not known is skipped.
 Status apply_block(Segment& segment, const EncodedBlock& block, ColumnCodec& codec);
 
-// One row as the engine knows it. `caused` is filled where one rank made the others wait, for at most 1024 ranks.
+// One row as the engine knows it. `caused`: for each rank the one it waited for most.
 StepRow to_row(const Segment& segment, uint32_t row);
 
 // Check word over a segment's numbers and all its blocks, in their order: what is read is what was written, or an Error.

@@ -42,15 +42,13 @@ StepWall wall_of(int32_t attempt, const StepRow& row, int64_t start_ns) {
   std::vector<float> wall, own;
   int64_t end_ns = 0;
   float most_own = -1, most_caused = 0;
-  for (size_t rank = 0; rank < row.cells.size(); ++rank) {
-    const Cell& cell = row.cells[rank];
-    if (!cell.present) continue;
+  for (const Cell& cell : row.cells) {
     ++w.ranks;
     end_ns = std::max(end_ns, cell.end_ns);
     wall.push_back(cell.wall_ms);
     own.push_back(cell.own_ms());
-    if (own.back() > most_own) most_own = own.back(), w.own_rank = static_cast<int32_t>(rank);
-    if (cell.caused_ms > most_caused) most_caused = cell.caused_ms, w.caused_rank = static_cast<int32_t>(rank);
+    if (own.back() > most_own) most_own = own.back(), w.own_rank = cell.rank;
+    if (cell.caused_ms > most_caused) most_caused = cell.caused_ms, w.caused_rank = cell.rank;
   }
   w.end_us = end_ns > start_ns ? (end_ns - start_ns) / 1000 : 0;
   w.wall_us_max = us(row.wall_ms);

@@ -28,6 +28,7 @@ class JobRows {
   StepRow next() {
     StepRow row;
     row.step = step_++;
+    row.world = static_cast<uint32_t>(shape_.ranks);
     std::vector<RankStep> steps(static_cast<size_t>(shape_.ranks));
     double latest = 0;
     std::vector<double> before(steps.size());
@@ -45,7 +46,7 @@ class JobRows {
       s.usage = Usage{static_cast<int64_t>(own * 0.9e6 * jitter()), static_cast<int64_t>(random_() % 20 == 0), 0, 0};
       s.collectives.resize(8, {.group = 0, .bytes = 25u << 20, .since_backward_ns = 1});
       if (shape_.gpu) add_gpu(s);
-      row.cells.push_back(to_cell(s));
+      row.cells.push_back(to_cell(static_cast<int>(r), s));
       row.tags |= s.tags;
       row.wall_ms = std::max(row.wall_ms, row.cells.back().wall_ms);
     }
@@ -114,7 +115,7 @@ class JobRows {
   int64_t now_ns_ = 1'000'000'000'000;
 };
 
-// Any cell at all: missing, zero, tiny, huge, not a number.
+// Any cell at all: zero, tiny, huge, not a number.
 class WildRows {
  public:
   WildRows(uint64_t seed, int ranks) : random_(seed), ranks_(ranks) {}
@@ -123,7 +124,9 @@ class WildRows {
     StepRow row;
     step_ += random_() % 16 == 0 ? 1 + static_cast<uint32_t>(random_() % 1000) : 1;
     row.step = step_;
-    for (int r = 0; r < ranks_; ++r) row.cells.push_back(cell());
+    row.world = static_cast<uint32_t>(ranks_);
+    for (int r = 0; r < ranks_; ++r)
+      if (random_() % 8 != 0) row.cells.push_back(cell(r));
     return row;
   }
 
@@ -139,10 +142,9 @@ class WildRows {
     }
   }
   float ms() { return random_() % 3 ? static_cast<float>(static_cast<double>(random_() % 100'000'000) * 1e-6) : random_() % 20 ? 0 : static_cast<float>(number()); }
-  Cell cell() {
+  Cell cell(int rank) {
     Cell c;
-    c.present = random_() % 8 != 0;
-    if (!c.present) return c;
+    c.rank = rank;
     c.tags = random_() % 5 ? 0 : static_cast<uint32_t>(random_() % 1024);
     for (float& value : c.ms) value = random_() % 3 ? 0 : ms();
     c.wall_ms = random_() % 9 ? 0 : ms();

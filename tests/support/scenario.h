@@ -231,8 +231,8 @@ class Play {
     if (s.init_group)
       for (RankWriter& lane : lanes_) lane.span(Kind::kInitGroup, 5);
     EngineOptions options = s.options;
-    options.world_size = world();
     engine_ = std::make_unique<Engine>(options);
+    for (int r = 0; r < s.ranks; ++r) engine_->announce(r, world());
   }
 
   // For those who listen while it plays, and for what is left of the ranks afterwards.
