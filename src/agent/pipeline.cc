@@ -330,6 +330,10 @@ bool Pipeline::feed_placed() {
       told = members.ranks.size() + 1;
       engine_.set_group(group, members.description, members.ranks);
     }
+    for (const auto& [communicator, size] : tail.builder().communicators()) {
+      if (tail.builder().groups().contains(communicator) || !told_communicators_.insert(communicator).second) continue;
+      engine_.set_group_size(communicator, size);
+    }
     if (!seat.at) continue;
     for (RankStep& step : tail.take_steps()) {
       step.step = step.step - seat.from + *seat.at;

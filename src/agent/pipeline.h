@@ -105,6 +105,7 @@ class Pipeline {
   StepClock clock_;                           // of the attempt's steps that were fed
   std::vector<int64_t> earlier_ends_ns_;      // last records of the attempt before this one
   std::vector<UncleanDeath> earlier_deaths_;  // of earlier attempts and of processes that were replaced
+  std::set<uint64_t> told_communicators_;
   std::map<uint64_t, size_t> told_groups_;    // group id → members told
   std::map<std::string, std::string> versions_;
   blackbox::ReadStats earlier_totals_;

@@ -25,6 +25,14 @@ enum StepTag : uint32_t {
   kTagCaptured = 1 << 9,    // ran as a CUDA graph
 };
 
+// Which operation a stall is blocked on, beside its group and sequence number.
+struct StallMeeting {
+  int32_t peer = -1;      // a message: the other rank; -1 = a collective
+  bool sends = false;     // a message: to the peer
+  bool counted = false;   // not told: `sequence` counts the rank's waits, the group is a guess
+  bool operator==(const StallMeeting&) const = default;
+};
+
 // One interval in which a rank's compute is blocked at a wait point. Clock-free: only durations are compared.
 struct Stall {
   uint64_t group = 0;      // group id; 0 = DDP's backward tail, whose group is that of its buckets
@@ -32,13 +40,14 @@ struct Stall {
   int64_t begin_ns = 0;
   int64_t duration_ns = 0;
   Category phase = Category::kBackward;  // the phase it interrupts
+  StallMeeting meeting{};
 };
 
 // One issue of a collective.
 struct CollectiveIssue {
   uint64_t group = 0, sequence = 0, bytes = 0;
   uint8_t op = 0;            // CollectiveOp
-  uint16_t peer = 0;         // point-to-point only
+  int32_t peer = -1;         // point-to-point only
   bool p2p = false;
   int64_t time_ns = 0;       // issue
   int64_t done_ns = 0;       // completion where stamped, else 0
@@ -107,8 +116,8 @@ struct RankStep {
   uint32_t step = 0;
   uint32_t tags = 0;
   int64_t begin_ns = 0, end_ns = 0;  // CLOCK_MONOTONIC of the rank's node; end - begin is the step's wall time
-  // Own time per category. Stalls are not in it: sum(own) + sum(stalls) == wall. comm_transfer, straggler_wait stay 0
-  // here; the attribution splits the stalls into them once all ranks are known.
+  // Own time per category. Stalls are not in it: sum(own) + sum(stalls) == wall. comm_transfer, straggler_wait,
+  // unresolved stay 0 here; the attribution splits the stalls into them once all ranks are known.
   LedgerNs own{};
   std::vector<Stall> stalls;                // in time order, disjoint
   // Own time before the first and after the last stall of the step, in the order of the sync points: segments[j] is

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "align/category.h"
+#include "align/rank_step.h"
 #include "blackbox/event_kind.h"
 
 namespace stepscope {
@@ -20,6 +21,7 @@ namespace stepscope {
 struct OpenSpan {
   Kind kind;
   uint64_t id = 0, sequence = 0;
+  StallMeeting meeting{};   // wait only: which operation
   Category category = Category::kUnattributed;
   bool covers = false;      // everything inside belongs to this span
   bool interrupts = false;  // wins over what it interrupts

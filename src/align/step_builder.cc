@@ -26,7 +26,27 @@ namespace stepscope {
 namespace {
 
 constexpr int64_t kTagFloorNs = 1'000'000;        // a millisecond of compile, save or validation tags a step
+constexpr size_t kMaxCommunicators = 4096;
 constexpr size_t kMaxUndecided = 4 * StepRule::kFallbackBackwards;
+
+// The other rank of a message, as told in the payload of a collective; -1 = not told.
+int32_t peer_of(uint64_t detail) {
+  constexpr uint64_t kUnknownPeer = 0xffff;
+  const uint64_t peer = detail >> 16 & 0xffffffff;
+  return peer == kUnknownPeer ? -1 : static_cast<int32_t>(peer);
+}
+
+// Which operation a wait is for. A rank that was not told which counts its waits.
+StallMeeting meeting_of(const Event& wait) {
+  const auto op = static_cast<CollectiveOp>(wait.d & 0xff);
+  StallMeeting meeting;
+  meeting.counted = op == CollectiveOp::kUnknown;
+  if (!(wait.flags & kCollectiveP2p)) return meeting;
+  meeting.peer = peer_of(wait.d);
+  meeting.sends = op == CollectiveOp::kSend;
+  meeting.counted = meeting.peer < 0;
+  return meeting;
+}
 
 }  // namespace
 
@@ -49,6 +69,7 @@ struct StepBuilder::Impl {
   GpuLane gpu;
   DeviceOps device_ops;
   StallEnds stall_ends;
+  std::map<uint64_t, size_t> communicators;
   bool group_hooks = false;          // process-group hooks report collectives: NCCL's own reports are only timed
 
   bool started = false, finished = false;
@@ -115,6 +136,7 @@ struct StepBuilder::Impl {
     if (const OpenSpan* wait = stack.innermost(Kind::kWait)) {
       stall.group = wait->id;
       stall.sequence = wait->sequence;
+      stall.meeting = wait->meeting;
       return;
     }
     const OpenSpan* backward = stack.innermost(Kind::kBackward);
@@ -314,6 +336,7 @@ struct StepBuilder::Impl {
     span.kind = kind;
     span.id = e.a;
     span.sequence = e.b;
+    if (kind == Kind::kWait) span.meeting = meeting_of(e);
     span.category = category;
     span.covers = covers;
     span.interrupts = interrupts;
@@ -543,7 +566,7 @@ struct StepBuilder::Impl {
     issue.sequence = e.b;
     issue.bytes = e.c;
     issue.op = static_cast<uint8_t>(e.d & 0xff);
-    issue.peer = static_cast<uint16_t>(e.d >> 16);
+    issue.peer = p2p ? peer_of(e.d) : -1;
     issue.p2p = p2p;
     issue.time_ns = t;
     if (OpenSpan* backward = stack.innermost(Kind::kBackward)) {
@@ -576,6 +599,10 @@ struct StepBuilder::Impl {
       if (moves_time) charge(t);
       mark(e, kind, t, main);
       if (kind == Kind::kGpuMark) release(false);
+      return;
+    }
+    if (kind == Kind::kNcclComm) {
+      if (edge == Edge::kBegin && communicators.size() < kMaxCommunicators) communicators[e.a] = e.c;
       return;
     }
     if (!main) return;
@@ -636,6 +663,7 @@ void StepBuilder::finish(int64_t end_ns) { impl_->finish(end_ns); }
 RankLife& StepBuilder::life() { return impl_->life; }
 const RankLife& StepBuilder::life() const { return impl_->life; }
 const std::map<uint64_t, ProcessGroup>& StepBuilder::groups() const { return impl_->names.groups(); }
+const std::map<uint64_t, size_t>& StepBuilder::communicators() const { return impl_->communicators; }
 const NameBook::Names& StepBuilder::names() const { return impl_->names.all(); }
 
 }  // namespace stepscope

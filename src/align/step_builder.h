@@ -40,6 +40,7 @@ class StepBuilder {
   const RankLife& life() const;
 
   const std::map<uint64_t, ProcessGroup>& groups() const;
+  const std::map<uint64_t, size_t>& communicators() const;  // sizes, as NCCL tells
   const NameBook::Names& names() const;  // by kind and id, as pushed
 
  private:

@@ -32,7 +32,7 @@ float union_ms(const std::vector<DeviceOp>& ops) {
 void fill_device(Cell& cell, const RankStep& step) {
   for (const DeviceOp& op : step.device_ops) {
     if (cell.timed_ops.size() >= kMaxTimedOps) break;
-    cell.timed_ops.push_back({op.group, op.sequence, op.bytes, op.op, static_cast<float>((op.end_ns - op.begin_ns) * 1e-6)});
+    cell.timed_ops.push_back({op.group, op.sequence, op.bytes, op.op, static_cast<float>((op.end_ns - op.begin_ns) * 1e-6), op.peer});
   }
   if (!step.device_ops.empty()) cell.device_comm_ms = union_ms(step.device_ops);
   cell.h2d_bytes = static_cast<double>(step.h2d_bytes);
@@ -62,8 +62,17 @@ size_t bytes_of(const std::vector<T>& v) {
 float Cell::own_ms() const {
   float sum = 0;
   for (size_t c = 0; c < kCategoryCount; ++c)
-    if (c != index(Category::kCommTransfer) && c != index(Category::kStragglerWait)) sum += ms[c];
+    if (!is_of_stalls(static_cast<Category>(c))) sum += ms[c];
   return sum;
+}
+
+MeetingKey CellStall::key(int rank) const {
+  MeetingKey key{group, sequence};
+  key.counted = meeting.counted;
+  if (meeting.peer < 0) return key;
+  key.source = meeting.sends ? rank : meeting.peer;
+  key.target = meeting.sends ? meeting.peer : rank;
+  return key;
 }
 
 const Cell* StepRow::find(int rank) const {
@@ -124,7 +133,7 @@ Cell to_cell(int rank, const RankStep& step) {
   cell.stalls.reserve(cell.gpu ? step.gpu->stalls.size() : step.stalls.size());
   for (const LedgerNs& segment : cell.gpu ? step.gpu->segments : step.segments) cell.segments.push_back(to_ms(segment));
   for (const Stall& s : cell.gpu ? step.gpu->stalls : step.stalls) {
-    cell.stalls.push_back({s.group, s.sequence, static_cast<float>(s.duration_ns * 1e-6), 0, s.phase});
+    cell.stalls.push_back({s.group, s.sequence, static_cast<float>(s.duration_ns * 1e-6), 0, s.phase, 0, s.meeting});
     cell.stall_ms += cell.stalls.back().stall_ms;
   }
   fill_device(cell, step);

@@ -23,24 +23,42 @@ using LedgerMs = std::array<float, kCategoryCount>;
 
 inline constexpr uint64_t kSmallCollectiveBytes = 4096;
 
+// What the ranks of one stall meet in: a collective of a group, one message between two of its ranks, or, where nobody
+// told which collective it is, the rank's so-many-th wait.
+struct MeetingKey {
+  uint64_t group = 0, sequence = 0;
+  int32_t source = -1, target = -1;  // global ranks of a message, -1 = none
+  bool counted = false;
+  auto operator<=>(const MeetingKey&) const = default;
+};
+
+// Stalls of this group met whoever has one of the same sequence: what a run file keeps (store/metric.h).
+inline constexpr uint64_t kSeenGroup = ~uint64_t{0};
+
 struct CellStall {
   uint64_t group = 0, sequence = 0;
   float stall_ms = 0, transfer_ms = 0;
   Category phase = Category::kBackward;
+  float unresolved_ms = 0;        // see Category::kUnresolved; transfer + unresolved + waiting == stall
+  StallMeeting meeting{};
+
+  MeetingKey key(int rank) const;  // of a stall of `rank`
 };
 
 struct CellOp {
   uint64_t group = 0, sequence = 0, bytes = 0;
   uint8_t op = 0;
   float ms = 0;
+  int32_t peer = -1;  // of a message, as its group counts ranks
 };
 
-// One rank in one step. After attribution (analyze/attribution.h) own[] also holds comm_transfer and straggler_wait,
+// One rank in one step. After attribution (analyze/attribution.h) ms[] also holds the parts of its stalls,
 // and the cell's categories add up to wall_ms.
 struct Cell {
   int32_t rank = -1;
   uint32_t tags = 0;
   float wall_ms = 0, stall_ms = 0, wait_ms = 0, caused_ms = 0;
+  float caused_unsure_ms = 0;       // of caused_ms: in meetings of which not all members were seen, so that others may be later still
   int64_t end_ns = 0;
   // The main axis: the GPU's where its events were resolved, else the host's. host_ms is always the host's ledger, its
   // stalls as comm_transfer.
@@ -67,7 +85,7 @@ struct Cell {
   int32_t epoch = -1;               // < 0: not known
   uint64_t signature = 0;
 
-  float own_ms() const;  // all but transfer and wait
+  float own_ms() const;  // all but what the stalls became
 };
 
 // `waiter` waited `ms` because of `causer` in one step; ranks.

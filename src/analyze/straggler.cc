@@ -121,6 +121,7 @@ bool is_comparable(Category category) {
   switch (category) {
     case Category::kCommTransfer:
     case Category::kStragglerWait:
+    case Category::kUnresolved:
     case Category::kStartup:
     case Category::kTeardown:
     case Category::kHang: return false;

@@ -25,8 +25,12 @@ std::vector<float> reduced_segments(const Cell& cell, std::span<const LedgerMs> 
   return out;
 }
 
+// What all who stand at a meeting wait for together; where not all members were seen it is kept as it was.
+float common_ms(const CellStall& stall) { return stall.transfer_ms + stall.unresolved_ms; }
+
 struct Lane {
-  size_t seat = 0;  // of the rank's clock
+  int rank = -1;
+  size_t seat = 0;  // of its clock
   std::vector<float> segments;
   std::span<const CellStall> stalls;
   size_t next = 0;  // next stall
@@ -36,20 +40,23 @@ struct Lane {
 struct Whole {
   LedgerMs own;
   CellStall meeting;
-  explicit Whole(const Cell& cell) : own(cell.ms), meeting{0, ~uint64_t{0}, cell.stall_ms, cell.ms[index(Category::kCommTransfer)], Category::kBackward} {
-    own[index(Category::kCommTransfer)] = own[index(Category::kStragglerWait)] = 0;
+  explicit Whole(const Cell& cell)
+      : own(cell.ms),
+        meeting{kSeenGroup, 0, cell.stall_ms, cell.ms[index(Category::kCommTransfer)], Category::kBackward, cell.ms[index(Category::kUnresolved)]} {
+    for (size_t c = 0; c < kCategoryCount; ++c)
+      if (is_of_stalls(static_cast<Category>(c))) own[c] = 0;
   }
 };
 
 // One step of all ranks; `clock` advances. Meetings happen when every member that still has it ahead stands at it.
 void replay_row(std::vector<Lane>& lanes, std::vector<double>& clock) {
-  using Key = std::pair<uint64_t, uint64_t>;
+  using Key = MeetingKey;
   std::map<Key, int> members;
   for (const Lane& lane : lanes) {
-    Key last{0, 0};
+    Key last;
     bool first = true;
     for (const CellStall& s : lane.stalls) {
-      const Key key{s.group, s.sequence};
+      const Key key = s.key(lane.rank);
       if (first || key != last) ++members[key];
       last = key, first = false;
     }
@@ -60,7 +67,7 @@ void replay_row(std::vector<Lane>& lanes, std::vector<double>& clock) {
     progress = false;
     std::map<Key, std::vector<Lane*>> standing;
     for (Lane& lane : lanes)
-      if (lane.next < lane.stalls.size()) standing[{lane.stalls[lane.next].group, lane.stalls[lane.next].sequence}].push_back(&lane);
+      if (lane.next < lane.stalls.size()) standing[lane.stalls[lane.next].key(lane.rank)].push_back(&lane);
     for (auto& [key, present] : standing) {
       if (static_cast<int>(present.size()) < members[key]) continue;
       double arrival = 0;
@@ -69,8 +76,8 @@ void replay_row(std::vector<Lane>& lanes, std::vector<double>& clock) {
         double& now = clock[lane->seat];
         now = arrival;
         // A pause may have cut the stall in two; all its parts are this meeting.
-        while (lane->next < lane->stalls.size() && Key{lane->stalls[lane->next].group, lane->stalls[lane->next].sequence} == key) {
-          now += lane->stalls[lane->next].transfer_ms;
+        while (lane->next < lane->stalls.size() && lane->stalls[lane->next].key(lane->rank) == key) {
+          now += common_ms(lane->stalls[lane->next]);
           ++lane->next;
           if (lane->next < lane->segments.size()) now += lane->segments[lane->next];
         }
@@ -85,7 +92,7 @@ void replay_row(std::vector<Lane>& lanes, std::vector<double>& clock) {
     double& now = clock[lane.seat];
     for (; lane.next < lane.stalls.size(); ++lane.next) {
       stuck = true;
-      now += lane.stalls[lane.next].transfer_ms;
+      now += common_ms(lane.stalls[lane.next]);
       if (lane.next + 1 < lane.segments.size()) now += lane.segments[lane.next + 1];
     }
     latest = std::max(latest, now);
@@ -117,7 +124,7 @@ double replay_ms(const Rows& rows, const Reduction& reduce) {
       LedgerMs reduction{};
       if (reduce) reduction = reduce(i, cell);
       const auto seat = std::lower_bound(ranks.begin(), ranks.end(), cell.rank) - ranks.begin();
-      lanes.push_back({static_cast<size_t>(seat), reduced_segments(cell, segments, reduce ? &reduction : nullptr), stalls});
+      lanes.push_back({cell.rank, static_cast<size_t>(seat), reduced_segments(cell, segments, reduce ? &reduction : nullptr), stalls});
     }
     replay_row(lanes, clock);
     double now = before;
@@ -128,7 +135,24 @@ double replay_ms(const Rows& rows, const Reduction& reduce) {
   return total;
 }
 
-double saved_share(const Rows& rows, const Reduction& reduce) {
+namespace {
+
+// Share of the wall time in steps in which somebody waited for ranks that were not seen.
+double half_seen_share(const Rows& rows) {
+  double half_ms = 0, all_ms = 0;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const StepRow& row = *rows.rows[i];
+    const double ms = static_cast<double>(row.wall_ms) * rows.weights[i];
+    all_ms += ms;
+    if (std::any_of(row.cells.begin(), row.cells.end(), [](const Cell& c) { return c.ms[index(Category::kUnresolved)] > 0; })) half_ms += ms;
+  }
+  return all_ms > 0 ? half_ms / all_ms : 0;
+}
+
+}  // namespace
+
+std::optional<double> saved_share(const Rows& rows, const Reduction& reduce) {
+  if (half_seen_share(rows) > kMostHalfSeenShare) return std::nullopt;
   const double base = replay_ms(rows, nullptr);
   if (base <= 0) return 0;
   return std::max(0.0, 1 - replay_ms(rows, reduce) / base);

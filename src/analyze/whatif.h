@@ -1,7 +1,7 @@
 // What-if: the steps replayed with something taken away. Own work and the order of meetings are replayed, waiting is
 // recomputed: a rank's clock advances by its own segments; at a meeting all members go on when the last has arrived,
-// plus the transfer. Meetings are matched by (group, sequence); a row whose meetings do not fit, or that no
-// longer has its detail, is replayed as one meeting at its end.
+// plus the transfer. Meetings are matched by MeetingKey; a row whose meetings do not fit, or that no longer has its
+// detail, is replayed as one meeting at its end.
 //
 // Pure. O(rows × ranks × stalls). The saving is relative to the replay without a change, not to the measured time, so
 // that what the replay cannot explain cancels.
@@ -9,6 +9,7 @@
 
 #include <array>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "analyze/rows.h"
@@ -22,7 +23,9 @@ using Reduction = std::function<LedgerMs(size_t row, const Cell& cell)>;
 // Wall time of the rows when `reduce` is taken away (null: nothing).
 double replay_ms(const Rows& rows, const Reduction& reduce);
 
-// Share of wall time saved by `reduce`: 1 - replay(with) / replay(without); 0 when nothing is gained.
-double saved_share(const Rows& rows, const Reduction& reduce);
+// Share of wall time saved by `reduce`: 1 - replay(with) / replay(without); 0 when nothing is gained. Not known where ranks
+// that were not seen take part in more than kMostHalfSeenShare of the time: they may be as late as the one that is mended.
+inline constexpr double kMostHalfSeenShare = 0.2;
+std::optional<double> saved_share(const Rows& rows, const Reduction& reduce);
 
 }  // namespace stepscope

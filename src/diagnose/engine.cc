@@ -82,8 +82,24 @@ struct Engine::Impl {
     return std::any_of(moments.begin(), moments.end(), [&](int64_t at) { return at > begin_ns && at <= cell.end_ns; });
   }
 
+  // Ranks of the job, as its processes say.
+  int world() const {
+    int most = 0;
+    for (const auto& [rank, life] : lives) most = std::max({most, std::min(life.world_size, kMostRanks), rank + 1});
+    return most > 0 ? most : table.ranks();
+  }
+
+  void look_who_was_seen(Judged& j) const {
+    j.seen = j.with_warmup.seen();
+    std::set<int> ever(j.seen.begin(), j.seen.end());
+    for (const auto& [rank, life] : lives)
+      if (life.steps > 0) ever.insert(rank);
+    j.ever_seen = static_cast<int>(ever.size());
+    j.world = world();
+  }
+
   void on_close(StepRow& row) {
-    attribute(row);
+    attribute(row, groups, world());
     for (const auto& [rank, moments] : stopped)
       if (stood_still(row, rank, moments)) charge_stopped(row, rank);
     sums.add(row);
@@ -91,10 +107,10 @@ struct Engine::Impl {
     if (row_sink) row_sink(row);
   }
 
-  // What a late rank waited for is not worked out again, and nobody is charged with it: unresolved stalls are transfer.
+  // What a late rank waited for is not worked out again, and nobody is charged with it.
   void on_late(StepRow& row, Cell& cell) {
-    cell.ms[index(Category::kCommTransfer)] += cell.stall_ms;
-    for (CellStall& stall : cell.stalls) stall.transfer_ms = stall.stall_ms;
+    cell.ms[index(Category::kUnresolved)] += cell.stall_ms;
+    for (CellStall& stall : cell.stalls) stall.unresolved_ms = stall.stall_ms;
     sums.add_late(row, cell);
   }
 
@@ -103,7 +119,6 @@ struct Engine::Impl {
     j.limits = &limits;
     j.over = over;
     j.ranks = table.ranks();
-    j.seen = table.seen();
     j.with_warmup = without(scope, kTagProvisional);
     const auto warmup = static_cast<uint32_t>(limits.warmup_steps);
     for (size_t i = 0; i < j.with_warmup.size(); ++i)
@@ -117,6 +132,7 @@ struct Engine::Impl {
       j.lost += life.lost;
       j.torn += life.torn;
     }
+    look_who_was_seen(j);
     j.lives = &lives;
     j.groups = &groups;
     j.silenced = &silenced;
@@ -128,19 +144,24 @@ struct Engine::Impl {
   static std::vector<Finding> ask(const Judged& j) {
     std::vector<Finding> out;
     for (Rule rule : kRules) rule(j, out);
+    say_who_was_seen(j, out);
     return out;
   }
 
   std::vector<Finding> ask_memory() const {
     std::vector<Finding> out;
-    judge_device_memory(judged(thinned(all_rows(table), kHistoryRows)), out);
+    const Judged j = judged(thinned(all_rows(table), kHistoryRows));
+    judge_device_memory(j, out);
+    say_who_was_seen(j, out);
     return out;
   }
 
   // Pauses that come too rarely for the newest steps.
   std::vector<Finding> ask_rare() const {
     std::vector<Finding> out;
-    judge_pauses(judged(newest_rows(table, StepTable::kRecentRows)), out);
+    const Judged j = judged(newest_rows(table, StepTable::kRecentRows));
+    judge_pauses(j, out);
+    say_who_was_seen(j, out);
     return out;
   }
 
@@ -227,8 +248,11 @@ void Engine::note_stopped(int rank, int64_t at_ns) {
 }
 
 void Engine::set_group(uint64_t id, const std::string& description, const std::vector<int>& ranks) {
-  impl_->groups[id] = {description, ranks};
+  GroupInfo& group = impl_->groups[id];
+  group.description = description, group.ranks = ranks;
 }
+
+void Engine::set_group_size(uint64_t id, size_t size) { impl_->groups[id].size = size; }
 
 void Engine::begin_attempt(int world_size) {
   impl_->table.close_ready(true);

@@ -43,6 +43,8 @@ class Engine {
   void note_stopped(int rank, int64_t at_ns);
   // Group membership by group id: description and global ranks.
   void set_group(uint64_t id, const std::string& description, const std::vector<int>& ranks);
+  // How many ranks a communicator has whose ranks nobody told.
+  void set_group_size(uint64_t id, size_t size);
   // A new attempt of the run's ranks begins (elastic restart): steps are counted on, lives start anew. It may have fewer
   // ranks than the one before; 0 = not known, as many.
   void begin_attempt(int world_size = 0);

@@ -30,6 +30,7 @@ struct Finding {
   KindWord kind;
   Severity severity = Severity::kInfo;
   bool job_scope = false;               // about the whole job: no ranks
+  bool of_seen = false;                 // only some of the job's ranks were seen: job_scope then means all of those
   std::vector<int> ranks, victims;      // culprits only; who waits for them
   std::string phase;                    // category name or ""
   CauseWord cause;                      // none = not known
@@ -47,6 +48,7 @@ struct Finding {
   static Finding of(FindingKind kind) {
     return {.kind = kind, .job_scope = scope_of(kind) == KindScope::kJob, .section = section_of(kind)};
   }
+  std::string_view scope() const { return !job_scope ? "ranks" : of_seen ? "seen" : "job"; }
   std::string doc() const { return page_of(kind); }
 };
 

@@ -74,6 +74,25 @@ Finding Judged::of_job(FindingKind kind, Category category, double share, Severi
   return f;
 }
 
+std::vector<int> Judged::others_than(const std::vector<int>& listed) const {
+  std::vector<int> others;
+  for (int rank : seen)
+    if (std::find(listed.begin(), listed.end(), rank) == listed.end()) others.push_back(rank);
+  return others;
+}
+
+bool Judged::may_hide_later_ranks(const Rows& rows, int rank, double lost_ms) {
+  double caused_ms = 0, unsure_ms = 0, behind_ms = 0;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const Cell* cell = rows.rows[i]->find(rank);
+    if (!cell) continue;
+    caused_ms += cell->caused_ms * rows.weights[i];
+    unsure_ms += cell->caused_unsure_ms * rows.weights[i];
+    behind_ms += cell->ms[index(Category::kUnresolved)] * rows.weights[i];
+  }
+  return 2 * unsure_ms > caused_ms && behind_ms >= lost_ms;
+}
+
 Severity Judged::severity(double share) const {
   return share >= limits->crit_share ? Severity::kCrit : share >= limits->warn_share ? Severity::kWarn : Severity::kInfo;
 }

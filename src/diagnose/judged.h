@@ -24,7 +24,9 @@ struct Judged {
   const Thresholds* limits = nullptr;
   bool over = false;            // the run has ended
   int ranks = 0;                // of the job
-  std::vector<int> seen;        // of these, the ones with steps, ascending; what is compared, waits or is a victim is among them
+  int world = 0;                // ranks of the job, seen or not
+  std::vector<int> seen;        // ranks that have a step in scope, ascending; what is compared, waits or is a victim is among them
+  int ever_seen = 0;            // how many have had one
   Rows rows;                    // in scope, warm-up left out where enough others exist
   Rows baseline;                // of these, steps without compile, checkpoint, validation, epoch start, loss of records
   Rows with_warmup;             // in scope, warm-up included: faults are traced back into it
@@ -52,6 +54,13 @@ struct Judged {
   Finding of_job(FindingKind kind, Category category, double share, Severity severity,
                  const std::function<double(const Cell&)>& figure, size_t late = 0) const;
   Finding of_job(FindingKind kind, Category category, double share, Severity severity) const;  // figure: the category's time
+  // Some of the job's ranks were never seen: what is said holds for the others, and who is last of all is not known.
+  bool half_seen() const { return ever_seen < world; }
+  // Of the ranks with a step in scope those not listed: who is affected by what the listed ones do.
+  std::vector<int> others_than(const std::vector<int>& ranks) const;
+  // Where rank `rank` made others wait for `lost_ms` in these rows: whether ranks that were not seen may have been later
+  // still, so that nothing would have been won without it. All who met were held up after it came for at least as long.
+  static bool may_hide_later_ranks(const Rows& rows, int rank, double lost_ms);
   // Severity of a cost share for ordinary kinds and for share kinds.
   Severity severity(double share) const;
   Severity share_severity(double share) const;
@@ -122,6 +131,9 @@ void judge_observer(const Judged&, std::vector<Finding>&);     // OBSERVER_DEGRA
 void judge_balance(const Judged&, std::vector<Finding>&);      // COMPUTE_BOUND, BALANCED: when nothing else was said
 
 void judge_advice(const Judged&, std::vector<Finding>&);       // ADVICE
+
+// In a job of which some ranks were not seen: marks what was said as said of the others, in scope and words.
+void say_who_was_seen(const Judged&, std::vector<Finding>&);
 
 // Text helpers shared by titles: "48 ms", "1.5 s", "21 %", "ranks 0, 2, 3".
 std::string text_ms(double ms);

@@ -45,7 +45,7 @@ Between measure(const Judged& j, const Rows& rows, Figure figure) {
   for (const auto& [rank, ms] : per_rank) most = std::max(most, ms);
   for (const auto& [rank, ms] : per_rank)
     if (ms > j.limits->between_rank_share * most) b.ranks.push_back(rank);
-  if (b.ranks.size() == per_rank.size()) b.ranks.clear();
+  if (j.others_than(b.ranks).empty()) b.ranks.clear();
   return b;
 }
 
@@ -78,8 +78,7 @@ Finding finding_of(const Judged& j, const KindOf& k, const Between& b, double sh
   f.phase = std::string(name(k.category));
   f.ranks = b.ranks;
   f.job_scope = b.ranks.empty();
-  if (!f.job_scope)
-    std::set_difference(j.seen.begin(), j.seen.end(), f.ranks.begin(), f.ranks.end(), std::back_inserter(f.victims));
+  if (!f.job_scope) f.victims = j.others_than(f.ranks);
   f.cost_share = share;
   f.cost_seconds = j.seconds(share);
   f.saves_share = saved_share(j.rows, [&](size_t, const Cell& cell) {
@@ -92,7 +91,7 @@ Finding finding_of(const Judged& j, const KindOf& k, const Between& b, double sh
   f.first_step = onset_of(j, k, b);
   f.last_step = b.last;
   f.title = formatted("{} of the time goes into {}: {} in {} steps{}", text_share(share), k.words, text_ms(b.event_ms), b.events,
-                      f.job_scope || j.seen.size() < 2 ? "" : ", on " + text_ranks(b.ranks) + " while the others wait");
+                      f.job_scope || j.seen.size() < 2 ? "" : ", on " + text_ranks(b.ranks) + (j.half_seen() ? " while the others seen wait" : " while the others wait"));
   f.action = k.action;
   f.evidence.push_back({f.phase + "_ms", {}, b.event_ms, {}, ""});
   f.evidence.push_back({"affected_steps", {}, static_cast<double>(b.events), {}, ""});

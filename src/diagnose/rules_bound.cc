@@ -10,7 +10,7 @@ namespace stepscope {
 
 namespace {
 
-double saved_without(const Judged& j, Category c) {
+std::optional<double> saved_without(const Judged& j, Category c) {
   return saved_share(j.rows, [&](size_t, const Cell& cell) {
     LedgerMs cut{};
     cut[index(c)] = cell.ms[index(c)];
@@ -45,7 +45,8 @@ void judge_balance(const Judged& j, std::vector<Finding>& out) {
   const bool said = std::any_of(out.begin(), out.end(), [](const Finding& f) {
     return f.section == SectionName::kStepTime && (f.severity != Severity::kInfo || f.kind == FindingKind::kIncompleteData);
   });
-  if (said) return;
+  // Healthy is said of a job, and only by who saw all of it.
+  if (said || j.half_seen()) return;
   const double compute = j.share_of_job(Category::kForward) + j.share_of_job(Category::kBackward) + j.share_of_job(Category::kOptimizer);
   const bool bound_by_compute = compute >= j.limits->compute_bound_share;
   Finding f = Finding::of(bound_by_compute ? FindingKind::kComputeBound : FindingKind::kBalanced);

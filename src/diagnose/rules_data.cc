@@ -37,14 +37,33 @@ void judge_data(const Judged& j, std::vector<Finding>& out) {
   std::vector<int> silent;
   for (const auto& [rank, life] : *j.lives)
     if (life.steps == 0) silent.push_back(rank);
-  int expected = j.ranks;
-  for (const auto& [rank, life] : *j.lives) expected = std::max(expected, life.world_size);
-  const int missing = expected - static_cast<int>(j.lives->size());
-  if (j.coverage >= t.min_coverage && silent.empty() && missing <= 0) return;
-  Finding f = about_data(FindingKind::kIncompleteData,
-                         formatted("Figures rest on {} of all ranks and steps", text_share(j.coverage)),
-                         "see the observer section for what was not seen and why");
+  const int missing = std::max(j.ranks, j.world) - static_cast<int>(j.lives->size());
+  const double unresolved = j.share_of_job(Category::kUnresolved);
+  const bool priced = unresolved >= t.warn_share;
+  if (j.coverage >= t.min_coverage && silent.empty() && missing <= 0 && !priced) return;
+  std::string title = j.half_seen() ? formatted("{} of {} ranks were seen", j.ever_seen, j.world)
+                                    : formatted("Figures rest on {} of all ranks and steps", text_share(j.coverage));
+  if (priced)
+    title += formatted("; {} of the time of those seen goes into waiting for {}", text_share(unresolved),
+                       j.half_seen() ? "the others, or into the link: which of them cannot be told"
+                                     : "ranks whose part was not seen, or into the link: which of them cannot be told");
+  Finding f = about_data(FindingKind::kIncompleteData, std::move(title),
+                         j.half_seen() ? "observe the job's other nodes too; a verdict about the whole job needs every rank"
+                                       : "see the observer section for what was not seen and why");
   f.coverage = j.coverage;
+  f.of_seen = j.half_seen();
+  if (priced) {
+    // The loss is said and priced; who causes it is for those to tell who see the other ranks.
+    // Below, a transfer of this share would be no verdict either.
+    if (unresolved >= t.comm_bound_warn) f.severity = Severity::kWarn;
+    f.phase = std::string(name(Category::kUnresolved));
+    f.cost_share = unresolved;
+    f.cost_seconds = j.seconds(unresolved);
+    f.first_step = j.first_step();
+    f.last_step = j.last_step();
+    f.evidence.push_back({"unresolved_share", {}, unresolved, {}, ""});
+    f.evidence.push_back({"unresolved_ms_per_step", {}, j.per_step_ms(Category::kUnresolved), {}, ""});
+  }
   if (!silent.empty()) f.evidence.push_back({"ranks_without_steps", {}, static_cast<double>(silent.size()), {}, text_ranks(silent)});
   if (missing > 0) f.evidence.push_back({"ranks_not_seen", {}, static_cast<double>(missing), {}, ""});
   out.push_back(std::move(f));

@@ -104,6 +104,15 @@ void judge_imbalance(const Judged& j, std::vector<Finding>& out) {
   double lost_ms = 0;
   for (size_t i = 0; i < j.baseline.size(); ++i) lost_ms += loss_ms(own, j.baseline, i) * j.baseline.weights[i];
   const double share = lost_ms / wall_ms;
+  double behind_ms = 0, waited_ms = 0, unsure_ms = 0;
+  for (size_t i = 0; i < j.baseline.size(); ++i) {
+    const StepRow& row = *j.baseline.rows[i];
+    behind_ms += Judged::of_row(row, [](const Cell& cell) { return cell.ms[index(Category::kUnresolved)]; }) * j.baseline.weights[i];
+    for (const Cell& cell : row.cells)
+      waited_ms += cell.caused_ms * j.baseline.weights[i], unsure_ms += cell.caused_unsure_ms * j.baseline.weights[i];
+  }
+  // Ranks that were not seen may have been last in most steps.
+  const bool hides = 2 * unsure_ms > waited_ms && behind_ms >= lost_ms;
   if (j.severity(share) == Severity::kInfo) return;
   const double by_tokens = own.correlation(Leads(j.baseline, [](const Cell& cell) { return cell.tokens; }));
   const double by_samples = own.correlation(Leads(j.baseline, [](const Cell& cell) { return cell.samples; }));
@@ -114,7 +123,7 @@ void judge_imbalance(const Judged& j, std::vector<Finding>& out) {
   f.cause = Cause::kMoreWork;
   f.pattern = "rotating";
   f.job_scope = true;
-  f.severity = j.severity(share);
+  f.severity = hides ? Severity::kInfo : j.severity(share);
   if (j.on_device()) f.clock = "gpu";
   f.cost_share = share;
   f.cost_seconds = j.seconds(share);

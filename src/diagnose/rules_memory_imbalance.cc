@@ -19,8 +19,8 @@ void judge_imbalance(const Judged& j, const std::vector<RankMemory>& ranks, std:
   const bool near = worst->demand_share() >= j.limits->device_memory_near_share;
   Finding f = begin(j, FindingKind::kMemoryImbalance, near ? Severity::kCrit : Severity::kWarn);
   f.ranks = {worst->rank};
-  f.title = formatted("Rank {} needs {} of device memory, the others {}: it alone limits the batch size", worst->rank,
-                      bytes_text(worst->peak_bytes), bytes_text(usual));
+  f.title = formatted("Rank {} needs {} of device memory, the others {}: {} limits the batch size", worst->rank,
+                      bytes_text(worst->peak_bytes), bytes_text(usual), j.half_seen() ? "of those seen it" : "it alone");
   f.action = "look at what only this rank holds (logits, optimizer state, a metric, evaluation, tensors loaded to cuda:0); even out stages of a pipeline";
   Evidence e = fact("peak_allocated_bytes", worst->peak_bytes, worst->rank, usual);
   f.evidence = {std::move(e), fact("excess_share", worst->peak_bytes / usual - 1, worst->rank),

@@ -166,7 +166,7 @@ void judge_gc(const Judged& j, std::vector<Finding>& out) {
   for (const auto& [rank, ms] : per_rank) most = std::max(most, ms);
   for (const auto& [rank, ms] : per_rank)
     if (ms > j.limits->gc_rank_share * most) f.ranks.push_back(rank);
-  if (f.ranks.size() == per_rank.size()) {
+  if (j.others_than(f.ranks).empty()) {
     f.ranks.clear();
     f.job_scope = true;
   }
@@ -208,10 +208,12 @@ void judge_pauses(const Judged& j, std::vector<Finding>& out) {
     if (phase == Category::kCheckpoint || phase == Category::kValidation || phase == Category::kEpochStart || phase == Category::kCompile) continue;
     if (phase == Category::kHostPause && o.gc_ms > j.limits->pause_gc_share * o.by_category[top]) continue;
     Finding f = Finding::of(phase == Category::kInputWait ? FindingKind::kInputStraggler : phase == Category::kLogging ? FindingKind::kLoggingStall : FindingKind::kPauseStraggler);
-    f.severity = j.severity(share);
+    Rows paused;
+    for (size_t i : o.rows) paused.add(*j.rows.rows[i], j.rows.weights[i]);
+    const bool hides = Judged::may_hide_later_ranks(paused, o.rank, o.cost_ms);
+    f.severity = hides ? Severity::kInfo : j.severity(share);
     f.ranks = {o.rank};
-    for (int rank : j.seen)
-      if (rank != o.rank) f.victims.push_back(rank);
+    f.victims = j.others_than({o.rank});
     f.phase = std::string(name(phase));
     f.pattern = "transient";
     const bool descheduled = o.usage && o.involuntary > j.limits->descheduled_switches * static_cast<double>(o.rows.size()) &&
@@ -232,8 +234,10 @@ void judge_pauses(const Judged& j, std::vector<Finding>& out) {
     const Rhythm rhythm = rhythm_of(j, o);
     f.first_step = begin_of(j, o, rhythm);
     f.last_step = j.rows.rows[o.rows.back()]->step;
-    f.title = formatted("Rank {} stops for {} {} and all others wait", o.rank, text_ms(o.median_ms),
-                        rhythm.period_s > 0 ? rhythm.words() : formatted("in {} steps", o.rows.size()));
+    f.title = formatted("Rank {} stops for {} {} and {} wait", o.rank, text_ms(o.median_ms),
+                        rhythm.period_s > 0 ? rhythm.words() : formatted("in {} steps", o.rows.size()),
+                        j.half_seen() ? "the others seen" : "all others");
+    if (hides) f.title += ", longer for ranks that were not seen or for the link";
     f.action = f.cause == Cause::kDescheduled ? "something takes this rank's core: bind ranks to cores, look for other processes"
                                         : "look for blocking work on this rank only: logging, uploads, file writes, prints";
     f.evidence.push_back({"pause_ms", o.rank, o.median_ms, {}, ""});

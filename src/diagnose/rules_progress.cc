@@ -25,6 +25,31 @@ bool was_asked_to_stop(const RankLife& life) {
 
 int64_t moment_of(const RankLife& life) { return life.exception_ns ? life.exception_ns : life.end_ns; }
 
+// text_ranks() at the begin of a sentence.
+std::string text_of_ranks(const std::vector<int>& ranks) {
+  std::string text = text_ranks(ranks);
+  text[0] = 'R';
+  return text;
+}
+
+// Each that fell says that somebody else was gone first, and some ranks were not seen: the first is one of those.
+Finding peer_lost(const Judged& j, const std::vector<std::pair<int, const RankLife*>>& dead) {
+  Finding f = Finding::of(FindingKind::kRankLost);
+  f.severity = Severity::kCrit;
+  f.job_scope = true;
+  f.phase = std::string(name(dead.front().second->open_phase));
+  f.cause = Cause::kPeerNotSeen;
+  for (const auto& [rank, life] : dead) f.victims.push_back(rank);
+  f.first_step = f.last_step = f.detected_step = dead.front().second->steps;
+  f.coverage = j.coverage;
+  f.confidence = 0.9;
+  f.title = formatted("{} lost the connection to a rank that was not seen, after step {}", text_of_ranks(f.victims),
+                      static_cast<int64_t>(dead.front().second->steps) - 1);
+  f.action = "see the logs of the job's other nodes: a rank there ended first, what is seen here is its echo";
+  f.evidence.push_back({"exception", dead.front().first, {}, {}, dead.front().second->exception});
+  return f;
+}
+
 void rank_lost(const Judged& j, std::vector<Finding>& out) {
   std::vector<std::pair<int, const RankLife*>> dead;
   for (const auto& [rank, life] : *j.lives)
@@ -36,6 +61,7 @@ void rank_lost(const Judged& j, std::vector<Finding>& out) {
     return moment_of(*a.second) < moment_of(*b.second);
   });
   const auto& [rank, life] = dead.front();
+  if (j.half_seen() && blames_a_peer(life->exception)) return out.push_back(peer_lost(j, dead));
   const bool teardown = life->teardown_begun && life->exception.empty();
   Finding f = Finding::of(FindingKind::kRankLost);
   f.severity = teardown ? Severity::kInfo : Severity::kCrit;
@@ -94,7 +120,8 @@ void late_start(const Judged& j, std::vector<Finding>& out) {
   f.confidence = 0.99;
   for (const auto& [rank, life] : *j.lives)
     if (std::find(f.ranks.begin(), f.ranks.end(), rank) == f.ranks.end()) f.victims.push_back(rank);
-  f.title = formatted("{} joined the process group {:.0f} s after the others", f.ranks.size() == 1 ? formatted("Rank {}", f.ranks[0]) : "R" + text_ranks(f.ranks).substr(1), latest);
+  f.title = formatted("{} joined the process group {:.0f} s after the others{}", text_of_ranks(f.ranks), latest,
+                      static_cast<int>(begins.size()) < j.world ? " seen" : "");
   f.action = "look at what this rank does before init_process_group: imports, logins, data preparation, a slow file system";
   f.evidence.push_back({"late_s", {}, latest, {}, ""});
   out.push_back(std::move(f));

@@ -243,11 +243,12 @@ Finding finding_of(const Judged& j, int rank, const std::vector<LateBlock>& bloc
   f.pattern = "chronic";
   f.ranks = {rank};
   if (j.on_device()) f.clock = "gpu";
-  for (int r : j.seen)
-    if (r != rank) f.victims.push_back(r);
+  f.victims = j.others_than({rank});
 
   double cost_ms = 0;
+  Rows late;
   for (const LateBlock& b : blocks) {
+    for (size_t i = 0; i < b.rows.size(); ++i) late.add(*b.rows.rows[i], b.rows.weights[i]);
     const double per_step = std::min(b.excess.victim_wait_ms, t.straggler_cost_factor * b.excess.excess_ms);
     for (float w : b.rows.weights) cost_ms += per_step * w;
   }
@@ -256,7 +257,8 @@ Finding finding_of(const Judged& j, int rank, const std::vector<LateBlock>& bloc
   f.cost_seconds = j.seconds(f.cost_share);
   f.saves_share = saved_share(j.rows, reduction_of(j.rows, blocks, rank));
   f.severity = j.severity(f.cost_share);
-  if (passing(j, blocks, f)) f.severity = Severity::kInfo;
+  const bool hides = Judged::may_hide_later_ranks(late, rank, cost_ms);
+  if (hides || passing(j, blocks, f)) f.severity = Severity::kInfo;
   f.coverage = j.coverage;
   const double agree = std::min(1.0, std::min(e.blame, e.positive));
   f.confidence = std::clamp(agree * (1 - 1 / std::max(e.z, 1.5)), 0.0, 0.99);
@@ -278,6 +280,7 @@ Finding finding_of(const Judged& j, int rank, const std::vector<LateBlock>& bloc
   f.title = formatted("Rank {} is late {}; {} {} {} per step", rank, n.named ? phase_words(n.phase) : "in several phases",
                       f.victims.size() == 1 ? text_ranks(f.victims) : formatted("{} ranks", f.victims.size()),
                       f.victims.size() == 1 ? "waits" : "wait", text_ms(e.victim_wait_ms));
+  if (hides) f.title += ", all of them longer for ranks that were not seen or for the link";
   f.action = action_of(n);
   if (n.named)
     f.evidence.push_back({std::string(name(n.phase)) + "_own_ms", rank, e.own_ms[top], e.others_ms[top], ""});

@@ -27,14 +27,16 @@ bool matches(const Finding& f, const Words& w) {
   for (const auto& [key, value] : w) {
     if (key.empty() && f.kind.text() != value) return false;
     if (key == "rank" && f.ranks != std::vector<int>{std::stoi(value)}) return false;
-    if (key == "scope" && f.job_scope != (value == "job")) return false;
+    if (key == "scope" && f.scope() != value) return false;
     if (key == "phase" && f.phase != value) return false;
     if (key == "cause" && f.cause.text() != value) return false;
     if (key == "pattern" && f.pattern != value) return false;
     if (key == "severity" && name(f.severity) != value) return false;
     if (key == "first" && !in_range(value, static_cast<double>(f.first_step))) return false;
     if (key == "detected" && (f.detected_step < 0 || f.detected_step > std::stoi(value))) return false;
-    if (key == "saves" && (!f.saves_share || !in_range(value, *f.saves_share))) return false;
+    if (key == "saves" && value == "unknown" && f.saves_share) return false;
+    if (key == "saves" && value != "unknown" && (!f.saves_share || !in_range(value, *f.saves_share))) return false;
+    if (key == "says" && f.title.find(value) == std::string::npos) return false;
     if (key == "cost" && !in_range(value, f.cost_share)) return false;
   }
   return true;

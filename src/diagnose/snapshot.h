@@ -24,7 +24,8 @@ struct ChangedThreshold {
 struct RunInfo {
   std::string name, started_at;          // started_at: ISO 8601 UTC
   double duration_s = 0;
-  int world_size = 0, nodes = 0, attempts = 1;
+  int world_size = 0, nodes = 0, attempts = 1;   // nodes: of those seen
+  int ranks_seen = 0;                    // of world_size
   std::string status;                    // completed, crashed, interrupted, hung, running
   std::optional<int> exit_code;
   std::vector<std::string> command;
@@ -116,7 +117,7 @@ struct Snapshot {
   std::vector<RankStat> ranks;
   std::vector<CollectiveStat> collectives;
   std::vector<DeviceMemoryRank> memory;
-  std::map<std::string, std::optional<double>> throughput;  // samples_per_s, tokens_per_s, flops_per_s of the job; mfu (0..1)
+  std::map<std::string, std::optional<double>> throughput;  // samples_per_s, tokens_per_s, flops_per_s of the job, only where all its ranks were seen; mfu (0..1), of those seen
   std::map<std::string, std::optional<double>> system, process;
   ObserverStat observer;
   std::vector<StepPoint> recent;         // newest steps, bounded

@@ -158,12 +158,12 @@ bool timed_on_device(const Rows& rows) {
 
 // On the host every step tells what was waited for, and only the stamped ones how fast the data went.
 void fill_collectives(Snapshot& s, const Judged& j) {
-  const std::vector<CollectiveStat> timed = timed_collectives(j.rows, *j.groups);
+  const std::vector<CollectiveStat> timed = timed_collectives(j.rows, *j.groups, j.half_seen());
   if (timed_on_device(j.rows)) {
     s.collectives = timed;
     return;
   }
-  struct Sum { double transfer = 0, wait = 0, stalls = 0; std::set<int> ranks; };
+  struct Sum { double transfer = 0, wait = 0, unresolved = 0, stalls = 0; std::set<int> ranks; };
   std::map<uint64_t, Sum> by_group;
   double cells = 0, bytes = 0, count = 0;
   for (const StepRow* row : j.rows.rows)
@@ -175,7 +175,8 @@ void fill_collectives(Snapshot& s, const Judged& j) {
       for (const CellStall& stall : cell.stalls) {
         Sum& sum = by_group[stall.group];
         sum.transfer += stall.transfer_ms;
-        sum.wait += stall.stall_ms - stall.transfer_ms;
+        sum.wait += stall.stall_ms - stall.transfer_ms - stall.unresolved_ms;
+        sum.unresolved += stall.unresolved_ms;
         sum.ranks.insert(cell.rank);
         ++sum.stalls;
       }
@@ -191,7 +192,7 @@ void fill_collectives(Snapshot& s, const Judged& j) {
     c.op = "all";
     c.per_step = count / cells;
     c.bytes_per_step = bytes / cells;
-    c.transfer_ms = sum.transfer / cells;
+    if (sum.transfer > 0 || sum.unresolved <= 0) c.transfer_ms = sum.transfer / cells;
     c.wait_ms = sum.wait / cells;
     for (const CollectiveStat& t : timed)
       if (t.group == c.group && t.bus_gb_per_s) c.bus_gb_per_s = std::max(c.bus_gb_per_s.value_or(0), *t.bus_gb_per_s);
@@ -264,12 +265,15 @@ void fill_throughput(Snapshot& s, const Judged& j, const RunSums& sums, const Fl
     peaks_known = peaks_known && of_device > 0;
     peak += of_device;
   }
-  const auto per_s = [&](double sum) { return sum > 0 && sums.wall_ms > 0 ? std::optional(sum / sums.wall_ms * 1e3) : std::nullopt; };
+  // What the seen ranks did is no figure of the run; each of them has its own.
+  const auto per_s = [&](double sum) { return !j.half_seen() && sum > 0 && sums.wall_ms > 0 ? std::optional(sum / sums.wall_ms * 1e3) : std::nullopt; };
   s.throughput["samples_per_s"] = per_s(samples);
   s.throughput["tokens_per_s"] = per_s(tokens);
   s.throughput["flops_per_s"] = per_s(flops);
-  const auto rate = per_s(flops);
-  s.throughput["mfu"] = rate && peaks_known && peak > 0 ? std::optional(*rate / peak) : std::nullopt;
+  const bool rated = flops > 0 && sums.wall_ms > 0 && peaks_known && peak > 0;
+  s.throughput["mfu"] = rated ? std::optional(flops / sums.wall_ms * 1e3 / peak) : std::nullopt;
+  if (j.half_seen())
+    for (EpochStat& e : s.epochs) e.samples_per_s.reset();
 }
 
 }  // namespace
@@ -291,6 +295,7 @@ void fill_tables(Snapshot& s, const Judged& whole, const RunSums& sums, const st
   s.job_clock = whole.on_device() ? "gpu" : "cpu";
   fill_phases(s, whole, sums);
   fill_ranks(s, whole, sums, flops);
+  s.run.ranks_seen = static_cast<int>(std::count_if(s.ranks.begin(), s.ranks.end(), [](const RankStat& r) { return r.steps > 0 || r.state != RankState::kNotSeen; }));
   fill_steps(s, whole);
   fill_collectives(s, whole);
   fill_memory(s, whole);

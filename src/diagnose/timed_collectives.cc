@@ -29,6 +29,7 @@ const char* op_text(CollectiveOp op) {
 }
 
 struct Meeting {
+  size_t members = 0;  // 0 = nobody told
   uint64_t bytes = 0;
   double least_ms = 0, total_ms = 0;
   size_t seats = 0;
@@ -37,16 +38,25 @@ struct Meeting {
 struct Line {
   double meetings = 0, bytes = 0, transfer_ms = 0, wait_ms = 0;
   std::vector<double> bus;
+  bool whole = false;  // some of its meetings were seen by all members
   std::set<int> ranks;
 };
 
 using LineKey = std::tuple<uint64_t, uint8_t, bool>;  // communicator, operation, large
 
-void add_row(const StepRow& row, std::map<LineKey, Line>& lines) {
-  std::map<std::tuple<uint64_t, uint64_t, uint8_t>, Meeting> meetings;
+bool is_message(uint8_t op) {
+  const auto what = static_cast<CollectiveOp>(op);
+  return what == CollectiveOp::kSend || what == CollectiveOp::kRecv;
+}
+
+void add_row(const StepRow& row, const Groups& groups, bool half_seen, std::map<LineKey, Line>& lines) {
+  // Messages are told by their rank and peer: those to different peers have the same numbers.
+  std::map<std::tuple<uint64_t, uint64_t, uint8_t, int64_t, int64_t>, Meeting> meetings;
   for (const Cell& cell : row.cells)
     for (const CellOp& op : cell.timed_ops) {
-      Meeting& m = meetings[{op.group, op.sequence, op.op}];
+      const bool message = is_message(op.op);
+      Meeting& m = meetings[{op.group, op.sequence, op.op, message ? cell.rank : -1, message ? op.peer : -1}];
+      m.members = message ? 1 : group_size(groups, op.group, 0);
       m.bytes = std::max(m.bytes, op.bytes);
       m.least_ms = m.seats == 0 ? op.ms : std::min<double>(m.least_ms, op.ms);
       m.total_ms += op.ms;
@@ -57,10 +67,14 @@ void add_row(const StepRow& row, std::map<LineKey, Line>& lines) {
     Line& line = lines[{std::get<0>(key), std::get<2>(key), m.bytes >= kLargeOpBytes}];
     ++line.meetings;
     line.bytes += static_cast<double>(m.bytes);
-    line.transfer_ms += m.least_ms;
+    const bool whole = m.members ? m.seats >= m.members : !half_seen;
+    if (whole) {
+      line.transfer_ms += m.least_ms;
+      line.whole = true;
+    }
     line.wait_ms += m.total_ms / static_cast<double>(m.seats) - m.least_ms;
-    const double bus = bus_gb_per_s(static_cast<CollectiveOp>(std::get<2>(key)), m.bytes, m.seats, m.least_ms);
-    if (bus > 0 && m.bytes >= kLargeOpBytes) line.bus.push_back(bus);
+    const double bus = bus_gb_per_s(static_cast<CollectiveOp>(std::get<2>(key)), m.bytes, is_message(std::get<2>(key)) ? 2 : m.seats, m.least_ms);
+    if (whole && bus > 0 && m.bytes >= kLargeOpBytes) line.bus.push_back(bus);
   }
 }
 
@@ -81,13 +95,13 @@ double bus_gb_per_s(CollectiveOp op, uint64_t bytes, size_t ranks, double ms) {
   }
 }
 
-std::vector<CollectiveStat> timed_collectives(const Rows& rows, const Groups& groups) {
+std::vector<CollectiveStat> timed_collectives(const Rows& rows, const Groups& groups, bool half_seen) {
   std::map<LineKey, Line> lines;
   size_t steps = 0;
   for (const StepRow* row : rows.rows) {
     const bool timed = std::any_of(row->cells.begin(), row->cells.end(), [](const Cell& c) { return !c.timed_ops.empty(); });
     if (!timed) continue;
-    add_row(*row, lines);
+    add_row(*row, groups, half_seen, lines);
     ++steps;
   }
   std::vector<CollectiveStat> out;
@@ -102,7 +116,7 @@ std::vector<CollectiveStat> timed_collectives(const Rows& rows, const Groups& gr
     if (!std::get<2>(key) && lines.count({std::get<0>(key), std::get<1>(key), true})) c.op += " < 1 MiB";
     c.per_step = line.meetings / static_cast<double>(steps);
     c.bytes_per_step = line.bytes / static_cast<double>(steps);
-    c.transfer_ms = line.transfer_ms / static_cast<double>(steps);
+    if (line.whole) c.transfer_ms = line.transfer_ms / static_cast<double>(steps);
     c.wait_ms = line.wait_ms / static_cast<double>(steps);
     if (!line.bus.empty()) c.bus_gb_per_s = median(line.bus);
     out.push_back(std::move(c));

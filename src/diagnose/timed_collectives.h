@@ -20,6 +20,7 @@ inline constexpr uint64_t kLargeOpBytes = 1 << 20;
 double bus_gb_per_s(CollectiveOp op, uint64_t bytes, size_t ranks, double ms);
 
 // Of the rows in which operations were timed; empty when there are none.
-std::vector<CollectiveStat> timed_collectives(const Rows& rows, const Groups& groups);
+// `half_seen`: of the job some ranks were not seen. What collectives with them took is then not known (transfer, bandwidth).
+std::vector<CollectiveStat> timed_collectives(const Rows& rows, const Groups& groups, bool half_seen);
 
 }  // namespace stepscope

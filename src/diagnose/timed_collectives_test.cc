@@ -37,7 +37,7 @@ TEST(TimedCollectives, TheShortestDurationIsTheTransferAndTheRestIsWaiting) {
   Rows rows;
   rows.add(row, 1);
   rows.add(row, 1);
-  const auto table = timed_collectives(rows, {{7, {"dp", {0, 1}}}});
+  const auto table = timed_collectives(rows, {{7, {"dp", {0, 1}}}}, false);
   ASSERT_EQ(table.size(), 1u);
   EXPECT_EQ(table[0].group, "dp");
   EXPECT_EQ(table[0].op, "all_reduce");
@@ -52,7 +52,7 @@ TEST(TimedCollectives, SmallOperationsStandApartAndHaveNoBandwidth) {
                               {{7, 1, 10'000'000, kAllReduce, 2}, {7, 2, 64, kAllReduce, 0.02f}}});
   Rows rows;
   rows.add(row, 1);
-  const auto table = timed_collectives(rows, {});
+  const auto table = timed_collectives(rows, {}, false);
   ASSERT_EQ(table.size(), 2u);
   EXPECT_EQ(table[0].op, "all_reduce");
   EXPECT_EQ(table[1].op, "all_reduce < 1 MiB");
@@ -60,11 +60,35 @@ TEST(TimedCollectives, SmallOperationsStandApartAndHaveNoBandwidth) {
   EXPECT_EQ(table[0].ranks, (std::vector<int>{0, 1}));
 }
 
+TEST(TimedCollectives, BandwidthAndTransferNeedEveryMemberOfTheGroup) {
+  const StepRow row = row_of({{{7, 1, 10'000'000, kAllReduce, 8}, {9, 1, 10'000'000, kAllReduce, 2}},
+                              {{7, 1, 10'000'000, kAllReduce, 8}, {9, 1, 10'000'000, kAllReduce, 2}}});
+  Rows rows;
+  rows.add(row, 1);
+  const auto table = timed_collectives(rows, {{7, {"dp", {0, 1, 2, 3}}}, {9, {"tp", {0, 1}}}}, true);
+  ASSERT_EQ(table.size(), 2u);
+  for (const CollectiveStat& c : table) {
+    EXPECT_EQ(c.transfer_ms.has_value(), c.group == "tp");
+    EXPECT_EQ(c.bus_gb_per_s.has_value(), c.group == "tp");
+  }
+}
+
+TEST(TimedCollectives, MessagesToSeveralPeersAreApart) {
+  constexpr auto kSend = static_cast<uint8_t>(CollectiveOp::kSend);
+  const StepRow row = row_of({{{7, 0, 2'000'000, kSend, 2, 1}, {7, 0, 2'000'000, kSend, 4, 2}}, {}});
+  Rows rows;
+  rows.add(row, 1);
+  const auto table = timed_collectives(rows, {}, false);
+  ASSERT_EQ(table.size(), 1u);
+  EXPECT_DOUBLE_EQ(table[0].per_step, 2);
+  EXPECT_DOUBLE_EQ(*table[0].transfer_ms, 6);
+}
+
 TEST(TimedCollectives, NothingTimedIsAnEmptyTable) {
   const StepRow row = row_of({{}, {}});
   Rows rows;
   rows.add(row, 1);
-  EXPECT_TRUE(timed_collectives(rows, {}).empty());
+  EXPECT_TRUE(timed_collectives(rows, {}, false).empty());
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ std::vector<EvidenceRow> step_time_rows(const Snapshot& s) {
   for (size_t i = 0; i < kCategoryCount; ++i) {
     total += static_cast<double>(s.job_ledger[i]);
     const auto category = static_cast<Category>(i);
-    const bool stalled = category == Category::kCommTransfer || category == Category::kStragglerWait;
+    const bool stalled = category == Category::kCommTransfer || category == Category::kStragglerWait || category == Category::kUnresolved;
     if (stalled) blocked += static_cast<double>(s.job_ledger[i]);
   }
   if (total > 0) stall.share = blocked / total;

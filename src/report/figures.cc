@@ -21,7 +21,7 @@ std::string digits(double value) {
 }
 
 constexpr std::pair<std::string_view, std::string_view> kLabels[] = {
-    {"h2d", "host to device"}, {"comm_transfer", "communication"}, {"user_code", "your code"}, {"mfu", "MFU"}, {"gc", "garbage collection"}};
+    {"h2d", "host to device"}, {"comm_transfer", "communication"}, {"user_code", "your code"}, {"unresolved", "unresolved: unseen ranks or the link"}, {"mfu", "MFU"}, {"gc", "garbage collection"}};
 
 std::string format_flops(double flops) {
   constexpr std::pair<double, const char*> scales[] = {{1e18, "EFLOP"}, {1e15, "PFLOP"}, {1e12, "TFLOP"}, {1e9, "GFLOP"}, {1e6, "MFLOP"}};

@@ -75,7 +75,7 @@ OrderedJson json_finding(const Finding& f) {
   out["id"] = f.id;
   out["kind"] = f.kind.text();
   out["severity"] = std::string(name(f.severity));
-  out["scope"] = f.job_scope ? "job" : "ranks";
+  out["scope"] = f.scope();
   out["ranks"] = f.ranks;
   out["victims"] = f.victims;
   out["phase"] = json_text_or_null(f.phase);

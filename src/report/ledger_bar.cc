@@ -28,6 +28,7 @@ const CategoryLook& look(Category category) {
       {"t", 243, "#747a84"},  // teardown
       {"!", 196, "#d1002f"},  // hang
       {"?", 249, "#b9bec7"},  // unattributed
+      {"-", 181, "#d8b9c8"},  // unresolved
   }};
   return kLooks[index(category)];
 }

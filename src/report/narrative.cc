@@ -135,9 +135,15 @@ std::string status_text(const RunInfo& run) {
                                        : formatted("{} (exit code {})", run.status, code);
 }
 
+std::string ranks_meant(const RunInfo& run) {
+  return run.ranks_seen > 0 && run.ranks_seen < run.world_size ? formatted("the {} ranks seen", run.ranks_seen) : std::string("ranks");
+}
+
 std::vector<std::string> run_phrases(const RunInfo& run, uint32_t steps) {
   std::vector<std::string> out = {counted(static_cast<uint64_t>(std::max(run.world_size, 0)), "rank")};
-  if (run.nodes > 0) out.back() += " on " + counted(static_cast<uint64_t>(run.nodes), "node");
+  const bool half_seen = run.ranks_seen > 0 && run.ranks_seen < run.world_size;
+  if (half_seen) out.back() = formatted("{} of {} seen", run.ranks_seen, out.back());
+  if (run.nodes > 0) out.back() += (half_seen ? ", on " : " on ") + counted(static_cast<uint64_t>(run.nodes), "node");
   out.push_back(counted(steps, "step"));
   if (run.duration_s > 0) out.push_back(format_seconds(run.duration_s));
   if (run.attempts > 1) out.push_back(formatted("{} attempts", run.attempts));

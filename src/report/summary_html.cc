@@ -117,7 +117,7 @@ std::string ledger_html(const Snapshot& s) {
                         esc(category_label(name(slice.category))), format_share(slice.share), format_ms(ms));
   }
   legend += "</div>";
-  return title("Where the time went", formatted("mean over ranks, {} steps{}", format_count(s.steps), s.job_clock == "gpu" ? ", GPU clock" : "")) + svg_ledger_bar(s.job_ledger, 30) + legend +
+  return title("Where the time went", formatted("mean over {}, {} steps{}", ranks_meant(s.run), format_count(s.steps), s.job_clock == "gpu" ? ", GPU clock" : "")) + svg_ledger_bar(s.job_ledger, 30) + legend +
          rank_bars(s);
 }
 

@@ -27,6 +27,7 @@ OrderedJson run_json(const RunInfo& run) {
           {"started_at", json_text_or_null(run.started_at)},
           {"duration_s", json_number(run.duration_s)},
           {"world_size", run.world_size},
+          {"ranks_seen", run.ranks_seen},
           {"nodes", run.nodes},
           {"attempts", run.attempts},
           {"status", run.status},

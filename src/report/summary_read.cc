@@ -44,6 +44,7 @@ RunInfo read_run(const JsonFields& f) {
   run.started_at = f.text("started_at");
   run.duration_s = f.number_or_zero("duration_s");
   run.world_size = f.int_or("world_size", 0);
+  run.ranks_seen = f.int_or("ranks_seen", run.world_size);
   run.nodes = f.int_or("nodes", 0);
   run.attempts = f.int_or("attempts", 1);
   run.status = f.text("status");
@@ -60,7 +61,8 @@ Finding read_finding(const JsonFields& f) {
   out.id = f.text("id");
   out.kind = KindWord::parsed(f.text("kind"));
   out.severity = severity_from(f.text("severity"));
-  out.job_scope = f.text("scope") == "job";
+  out.of_seen = f.text("scope") == "seen";
+  out.job_scope = out.of_seen || f.text("scope") == "job";
   out.ranks = f.ints("ranks");
   out.victims = f.ints("victims");
   out.phase = f.text("phase");

@@ -62,7 +62,7 @@ std::string style_of(Category category) { return formatted("38;5;{}", look(categ
 void write_ledger(TextPage& page, const Snapshot& s) {
   std::vector<LedgerSlice> slices = ledger_slices(s.job_ledger);
   if (slices.empty()) return;
-  page.heading("Where the time went", formatted("mean over ranks, {} steps{}", format_count(s.steps), s.job_clock == "gpu" ? ", GPU clock" : ""));
+  page.heading("Where the time went", formatted("mean over {}, {} steps{}", ranks_meant(s.run), format_count(s.steps), s.job_clock == "gpu" ? ", GPU clock" : ""));
   std::vector<std::string> styles;
   for (const LedgerSlice& slice : slices) styles.push_back(style_of(slice.category));
   const std::vector<int> cells = cells_of(slices, static_cast<int>(page.columns()) - 4);
@@ -77,19 +77,24 @@ void write_ledger(TextPage& page, const Snapshot& s) {
   }
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return slices[a].share > slices[b].share; });
   constexpr size_t kEntry = 32;
-  const size_t per_line = std::max<size_t>(1, (page.columns() - 2) / kEntry);
-  for (size_t begin = 0; begin < order.size(); begin += per_line) {
-    std::vector<Piece> line = {{"  "}};
-    for (size_t i = begin; i < std::min(order.size(), begin + per_line); ++i) {
-      const LedgerSlice& slice = slices[order[i]];
-      const auto& appearance = look(slice.category);
-      const double ms = s.steps > 0 ? static_cast<double>(slice.ns) / 1e6 / s.steps : 0;
-      line.push_back({std::string(appearance.glyph) + " ", styles[order[i]]});
-      const std::string share = slice.share < 0.01 ? format_share(slice.share) : format_percent(slice.share);
-      line.push_back({pad_right(formatted("{} {} ({})", category_label(name(slice.category)), share, format_ms(ms)), kEntry - 2)});
+  std::vector<Piece> line = {{"  "}};
+  size_t used = 2;
+  for (const size_t at : order) {
+    const LedgerSlice& slice = slices[at];
+    const double ms = s.steps > 0 ? static_cast<double>(slice.ns) / 1e6 / s.steps : 0;
+    const std::string share = slice.share < 0.01 ? format_share(slice.share) : format_percent(slice.share);
+    const std::string entry = formatted("{} {} ({})", category_label(name(slice.category)), share, format_ms(ms));
+    // A long name takes several columns.
+    const size_t width = std::min((display_width(entry) + 3 + kEntry - 1) / kEntry * kEntry, page.columns() - 2);
+    if (used > 2 && used + width > page.columns()) {
+      page.line(line);
+      line = {{"  "}}, used = 2;
     }
-    page.line(line);
+    line.push_back({std::string(look(slice.category).glyph) + " ", styles[at]});
+    line.push_back({pad_right(entry, width - 2)});
+    used += width;
   }
+  if (used > 2) page.line(line);
 }
 
 void write_step_table(TextPage& page, const Snapshot& s) {

@@ -52,7 +52,7 @@ Status FindingLog::upsert(Statement& statement, const Key& key, const Entry& ent
   const Finding& f = entry.finding;
   const std::string victims = json_list(f.victims), json = to_json_ ? to_json_(f) : std::string();
   const std::optional<double> saves = f.saves_share ? number(*f.saves_share) : std::nullopt;
-  const bool ok = statement.bind(std::get<0>(key), std::get<1>(key), name(f.severity), f.job_scope ? "job" : "ranks", std::get<2>(key), victims,
+  const bool ok = statement.bind(std::get<0>(key), std::get<1>(key), name(f.severity), f.scope(), std::get<2>(key), victims,
                                  std::get<3>(key), text_or_null(f.cause.str()), text_or_null(f.pattern), null_if_negative(f.first_step),
                                  null_if_negative(f.last_step), null_if_negative(f.detected_step), null_if_negative(entry.opened_step),
                                  null_if_negative(entry.closed_step), number(f.cost_share), number(f.cost_seconds), saves, number(f.confidence),

@@ -15,7 +15,8 @@ constexpr double kMaxMs = 1e12;
 constexpr std::array<std::string_view, kCategoryCount> kHostNames = {
     "host_input_wait",     "host_h2d",        "host_forward",    "host_backward",   "host_optimizer",  "host_comm_transfer",
     "host_straggler_wait", "host_host_pause", "host_compile",    "host_checkpoint", "host_validation", "host_logging",
-    "host_epoch_start",    "host_user_code",  "host_startup",    "host_teardown",   "host_hang",       "host_unattributed"};
+    "host_epoch_start",    "host_user_code",  "host_startup",    "host_teardown",   "host_hang",       "host_unattributed",
+    "host_unresolved"};
 
 constexpr std::array<std::string_view, kLaunchPhases.size()> kLaunchingNames = {"launching_forward", "launching_backward", "launching_optimizer"};
 
@@ -140,10 +141,16 @@ static void take_device(const MetricValues& values, Cell& cell, double quantum_m
 
 static void take_stalls(const MetricValues& values, Cell& cell, uint32_t quantum_ns) {
   if (cell.stall_ms <= 0) return;
-  const float outside_ms = std::clamp(to_ms(values[kOutside], quantum_ns), 0.0f, cell.stall_ms);
-  const float inside_ms = cell.stall_ms - outside_ms;
-  if (inside_ms > 0) cell.stalls.push_back({0, 0, inside_ms, std::max(0.0f, inside_ms - cell.wait_ms), Category::kBackward});
-  if (outside_ms > 0) cell.stalls.push_back({0, 1, outside_ms, outside_ms, Category::kOptimizer});
+  const float unresolved_ms = std::clamp(cell.ms[index(Category::kUnresolved)], 0.0f, cell.stall_ms);
+  // Waiting beside nothing but unresolved time was in the same meetings; else which of the two it belongs to is not kept.
+  const bool half_seen = unresolved_ms > 0 && cell.ms[index(Category::kCommTransfer)] <= 0;
+  if (half_seen) return cell.stalls.push_back({0, 0, cell.stall_ms, 0, Category::kBackward, unresolved_ms});
+  const float seen_ms = cell.stall_ms - unresolved_ms;
+  const float outside_ms = std::clamp(to_ms(values[kOutside], quantum_ns), 0.0f, seen_ms);
+  const float inside_ms = seen_ms - outside_ms;
+  if (inside_ms > 0) cell.stalls.push_back({kSeenGroup, 0, inside_ms, std::max(0.0f, inside_ms - cell.wait_ms), Category::kBackward});
+  if (outside_ms > 0) cell.stalls.push_back({kSeenGroup, 1, outside_ms, outside_ms, Category::kOptimizer});
+  if (unresolved_ms > 0) cell.stalls.push_back({0, 0, unresolved_ms, 0, Category::kBackward, unresolved_ms});
 }
 
 // The host's ledger: kept beside the GPU's, else the main one with its waits not split.
@@ -158,7 +165,7 @@ static void take_host(const MetricValues& values, Cell& cell, double quantum_ms)
   cell.host_wall_ms = cell.wall_ms;
   cell.host_ms = cell.ms;
   cell.host_ms[index(Category::kCommTransfer)] = cell.stall_ms;
-  cell.host_ms[index(Category::kStragglerWait)] = 0;
+  cell.host_ms[index(Category::kStragglerWait)] = cell.host_ms[index(Category::kUnresolved)] = 0;
 }
 
 FlatCell to_flat(const Cell& cell) {
@@ -233,7 +240,7 @@ Cell restore(int rank, const MetricValues& values, uint32_t quantum_ns) {
   cell.wall_ms = take_ledger(values, 0, kRest, cell.ms, quantum_ms);
   cell.gpu = values[kGpu] != 0;
   cell.wait_ms = cell.ms[index(Category::kStragglerWait)];
-  cell.stall_ms = cell.wait_ms + cell.ms[index(Category::kCommTransfer)];
+  cell.stall_ms = cell.wait_ms + cell.ms[index(Category::kCommTransfer)] + cell.ms[index(Category::kUnresolved)];
   take_stalls(values, cell, quantum_ns);
   cell.caused_ms = to_ms(values[kCaused], quantum_ns);
   cell.gc_ms = to_ms(values[kGc], quantum_ns);

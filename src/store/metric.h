@@ -65,8 +65,8 @@ using MetricValues = std::array<int64_t, kMetricCount>;
 
 FlatCell to_flat(const Cell& cell);
 MetricValues quantise(const FlatCell& cell, uint32_t quantum_ns);
-// Everything but segments, bucket times and single device operations. Stalls are two at most: all in backward as one, all
-// outside as one, of group 0.
+// Everything but segments, bucket times and single device operations. Stalls are three at most: of those
+// whose members were all seen all in backward as one and all outside as one, of kSeenGroup; the others as one, of group 0.
 Cell restore(int rank, const MetricValues& values, uint32_t quantum_ns);
 bool is_absent(const MetricValues& values);  // the rank was not seen in this step: there is nothing to restore
 int32_t waited_for(const MetricValues& values);

@@ -16,7 +16,7 @@ int64_t ns(float ms) { return std::isfinite(ms) ? std::llround(static_cast<doubl
 LedgerNs own_of(const LedgerMs& ms) {
   LedgerNs own{};
   for (size_t c = 0; c < kCategoryCount; ++c)
-    if (c != index(Category::kCommTransfer) && c != index(Category::kStragglerWait)) own[c] = ns(ms[c]);
+    if (!is_of_stalls(static_cast<Category>(c))) own[c] = ns(ms[c]);
   return own;
 }
 
@@ -45,7 +45,7 @@ RankStep step_of(const StepRow& row, const Cell& cell) {
   step.tags = cell.tags;
   step.end_ns = cell.end_ns;
   step.begin_ns = cell.end_ns - ns(cell.host_wall_ms);
-  const float host_stall_ms = cell.host_ms[index(Category::kCommTransfer)];
+  const float host_stall_ms = cell.host_ms[index(Category::kCommTransfer)] + cell.host_ms[index(Category::kUnresolved)];
   std::vector<CellStall> host_stalls;
   if (cell.gpu && host_stall_ms > 0) host_stalls.push_back({0, 0, host_stall_ms, 0, Category::kBackward});
   fill(step, cell.gpu ? cell.host_ms : cell.ms, cell.gpu ? host_stalls : cell.stalls, step.begin_ns);

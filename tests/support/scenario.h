@@ -5,9 +5,12 @@
 //   phase forward 5              own time per step, ms (input_wait, forward, backward, optimizer, gap = unnamed code)
 //   comm 1.5 sigma=0.8           transfer of the gradient all-reduce, ms, log-normal by step       world 4 (expected ranks, default ranks)
 //   queue 8 6 1                  batches in flight, ready, out of order after each fetch (default: no workers)
+//   seen 0 1                     only these ranks are observed, of `ranks` that run (and of `world`)
+//   joins rank=3 step=60         the rank is observed from this step on
+//   tensor_parallel 2 comm=0.3   neighbours meet in a group of their own between forward and backward
 //   explicit                     the program marks its steps with trace_step
 //   fault rank=1 phase=backward add=10 from=0 to=199 every=1 sigma=0   adds ms to a phase of some steps; rank=all;
-//                                phases also: gc, checkpoint, validation, compile, epoch, sleep (unnamed, after the step)
+//                                phases also: h2d, gc, checkpoint, validation, compile, epoch, sleep (unnamed, after the step)
 //   fault rank=1 factor=1.5      all compute of the rank takes so much longer
 //   small_collectives 12         per step, outside of backward
 //   memory rank=0 capacity=80000 base=4000 top=2000 reserved=8000 split=200 grow=8 from=0 to=199 stop=.. every=1
@@ -25,15 +28,17 @@
 //   lossy rank=0 step=20 count=5000
 //   config loader 5 workers=0;batch=8      a fact of the program's set-up that every rank tells (config 1 loader …: rank 1)
 //   silence batchnorm            advice that the user does not want
+//   late rank=1 ms=8000          the rank reaches init_process_group so late
 //   init_group                   every rank calls init_process_group; destroy_group: and leaves by destroy_process_group
 //   flops_per_step 2e12          peak_flops 1e15
 //   expect KIND [rank=1] [phase=backward] [severity=warn|crit|info] [cause=..] [first=a..b] [detected<=n]
-//          [saves=a..b] [cost=a..b] [pattern=..]
+//          [saves=a..b|unknown] [cost=a..b] [pattern=..] [scope=job|ranks|seen] [says="part of the title"]
 //   expect_silent                no finding of warn or crit
 //   expect_no KIND
 //   expect_primary KIND
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -85,6 +90,11 @@ struct Scenario {
   std::vector<Fault> faults;
   std::vector<Loss> losses;
   std::vector<MemoryLine> memory, tenants, ooms;
+  std::vector<int> seen;            // empty = all
+  std::map<int, int> joins;         // rank → step
+  std::map<int, double> late_ms;
+  int tensor_parallel = 1;
+  double tensor_parallel_ms = 0.3;
   Words tokens, uneven;
   std::map<std::pair<int, int>, uint64_t> lossy;
   std::vector<std::pair<std::string, Words>> expects;  // command, arguments
@@ -137,6 +147,10 @@ inline Scenario read(const std::string& path) {
     else if (command == "comm") in >> s.comm_ms, s.comm_sigma = number(words_of(in), "sigma", 0);
     else if (command == "small_collectives") in >> s.small_collectives;
     else if (command == "queue") in >> s.queue[0] >> s.queue[1] >> s.queue[2];
+    else if (command == "seen") for (int r; in >> r;) s.seen.push_back(r);
+    else if (command == "joins") { const Words w = words_of(in); s.joins[static_cast<int>(number(w, "rank", 0))] = static_cast<int>(number(w, "step", 0)); }
+    else if (command == "late") { const Words w = words_of(in); s.late_ms[static_cast<int>(number(w, "rank", 0))] = number(w, "ms", 0); }
+    else if (command == "tensor_parallel") in >> s.tensor_parallel, s.tensor_parallel_ms = number(words_of(in), "comm", 0.3);
     else if (command == "explicit") s.explicit_steps = true;
     else if (command == "init_group") s.init_group = true;
     else if (command == "destroy_group") s.destroy_group = true;
@@ -203,7 +217,7 @@ class RankWriter {
   }
   StepBuilder& builder() { return builder_; }
   uint64_t now() const { return t_; }
-  uint64_t sequence = 0;
+  uint64_t sequence = 0, neighbour_sequence = 0;
   bool dead = false;
 
  private:
@@ -229,7 +243,10 @@ class Play {
       for (int r = 0; r < s.ranks; ++r)
         if (c.rank < 0 || c.rank == r) lanes_[r].builder().push_name(static_cast<uint16_t>(NameKind::kAdvice), c.id, c.text);
     if (s.init_group)
-      for (RankWriter& lane : lanes_) lane.span(Kind::kInitGroup, 5);
+      for (int r = 0; r < s.ranks; ++r) {
+        if (const auto late = s.late_ms.find(r); late != s.late_ms.end()) lanes_[r].pass(late->second);
+        lanes_[r].span(Kind::kInitGroup, 5);
+      }
     EngineOptions options = s.options;
     engine_ = std::make_unique<Engine>(options);
     for (int r = 0; r < s.ranks; ++r) engine_->announce(r, world());
@@ -244,7 +261,9 @@ class Play {
   }
 
   Snapshot run() {
-    engine_->set_group(77, "default_pg", all_ranks());
+    engine_->set_group(77, "default_pg", all_ranks(world()));
+    if (s_.tensor_parallel > 1)
+      for (int first = 0; first < world(); first += s_.tensor_parallel) engine_->set_group(group_of(first), "tp", block_of(first));
     for (const MemoryLine& t : s_.tenants) {
       DeviceRoom& room = rooms_[std::max(0, t.rank)];
       room.own_bytes = t.of("own", 0) * kMb;
@@ -267,8 +286,7 @@ class Play {
         lane.builder().finish(static_cast<int64_t>(lane.now()));
         lane.builder().life().ended = lane.builder().life().clean_exit = true;
       }
-      for (RankStep& step : lane.builder().take_completed()) engine_->feed(r, std::move(step));
-      engine_->set_life(r, lane.builder().life());
+      deliver(r);
     }
     engine_->finish();
     return engine_->snapshot();
@@ -276,9 +294,9 @@ class Play {
 
  private:
   int world() const { return s_.world ? s_.world : s_.ranks; }
-  std::vector<int> all_ranks() const {
+  static std::vector<int> all_ranks(int count) {
     std::vector<int> v;
-    for (int r = 0; r < s_.ranks; ++r) v.push_back(r);
+    for (int r = 0; r < count; ++r) v.push_back(r);
     return v;
   }
   double own(const std::string& phase, int r, int step) {
@@ -361,11 +379,11 @@ class Play {
     for (int r = 0; r < s_.ranks; ++r)
       if (!lanes_[r].dead) alive.push_back(r);
     // Lateness is measured on each rank's own clock since the last meeting.
-    std::vector<double> spent(s_.ranks, 0);
+    std::vector<double> spent(s_.ranks, 0), loads(s_.ranks, 1);
     for (int r : alive) {
       RankWriter& lane = lanes_[r];
       const uint64_t before = lane.now();
-      const double load = load_at(step), tokens = number(s_.uneven, "blind", 0) != 0 ? tokens_of_all : tokens_of_all * load;
+      const double load = loads[r] = load_at(step), tokens = number(s_.uneven, "blind", 0) != 0 ? tokens_of_all : tokens_of_all * load;
       if (const auto loss = s_.lossy.find({r, step}); loss != s_.lossy.end()) lane.builder().note_lost(loss->second);
       if (const double ms = own("epoch", r, step); ms > 0) {
         lane.span(Kind::kLoaderCreate, ms, 5, 2);
@@ -375,6 +393,7 @@ class Play {
       lane.event(Kind::kFetch, Edge::kEnd, 5, s_.queue[0], s_.queue[1], s_.queue[2]);
       if (s_.explicit_steps) lane.event(Kind::kStep, Edge::kBegin);
       lane.pass(own("gap", r, step));
+      if (const double ms = own("h2d", r, step); ms > 0) lane.span(Kind::kH2d, ms, 1 << 20);
       lane.event(Kind::kForward, Edge::kBegin, 9, 0, 0, 0, kForwardGrad | kForwardTraining);
       if (const double ms = own("compile", r, step); ms > 0) lane.span(Kind::kCompile, ms);
       if (tokens > 0) lane.event(Kind::kShape, Edge::kMark, 8, static_cast<uint64_t>(tokens));
@@ -383,6 +402,14 @@ class Play {
       const MemoryLine* m = memory_of(r);
       if (const int hit = m ? static_cast<int>(m->of("hit", 0)) : 0; hit > 0 && step % hit == 0 && step >= m->of("from", 0)) lane.pass(m->of("slow", 0));
       lane.event(Kind::kForward, Edge::kEnd, 9);
+      spent[r] = static_cast<double>(lane.now() - before) * 1e-6 + debt_[r];
+    }
+    if (s_.tensor_parallel > 1) meet_neighbours(alive, spent);
+    for (int r : alive) {
+      RankWriter& lane = lanes_[r];
+      const uint64_t before = lane.now();
+      const double load = loads[r], tokens = number(s_.uneven, "blind", 0) != 0 ? tokens_of_all : tokens_of_all * load;
+      const MemoryLine* m = memory_of(r);
       lane.event(Kind::kBackward, Edge::kBegin, 1);
       if (m) {
         held[static_cast<size_t>(r)] = held_mb(*m, step);
@@ -395,7 +422,7 @@ class Play {
         lane.event(Kind::kCollective, Edge::kMark, 77, lane.sequence++, 1 << 20, static_cast<uint64_t>(CollectiveOp::kAllReduce));
       }
       lane.event(Kind::kBackwardOwn, Edge::kMark);
-      spent[r] = static_cast<double>(lane.now() - before) * 1e-6 + debt_[r];
+      spent[r] += static_cast<double>(lane.now() - before) * 1e-6;
     }
     double latest = 0;
     for (int r : alive) latest = std::max(latest, spent[r]);
@@ -437,20 +464,60 @@ class Play {
     lane.builder().finish(static_cast<int64_t>(lane.now()));
     life.ended = true;
     life.exit_signal = loss.signal;
-    engine_->set_life(r, life);
+    if (observed(r)) engine_->set_life(r, life);
+  }
+
+  // The ranks of a group go on when the last of them is there; `spent` then holds the same for all of them.
+  void meet_neighbours(const std::vector<int>& alive, std::vector<double>& spent) {
+    for (int r : alive) {
+      double latest = 0;
+      for (int other : alive)
+        if (group_of(other) == group_of(r)) latest = std::max(latest, arrived_.empty() ? spent[other] : arrived_[other]);
+      if (arrived_.empty()) arrived_ = spent;
+      const double ms = latest - arrived_[r] + s_.tensor_parallel_ms;
+      RankWriter& lane = lanes_[r];
+      const auto op = static_cast<uint64_t>(CollectiveOp::kAllReduce);
+      lane.event(Kind::kCollective, Edge::kMark, group_of(r), lane.neighbour_sequence, 1 << 20, op);
+      lane.event(Kind::kWait, Edge::kBegin, group_of(r), lane.neighbour_sequence, 0, op);
+      lane.pass(ms);
+      lane.event(Kind::kWait, Edge::kEnd, group_of(r), lane.neighbour_sequence++);
+      spent[r] = arrived_[r] + ms;
+    }
+    arrived_.clear();
+  }
+  uint64_t group_of(int rank) const { return 100 + static_cast<uint64_t>(rank / s_.tensor_parallel); }
+  std::vector<int> block_of(int rank) const {
+    std::vector<int> block;
+    for (int r = 0; r < world(); ++r)
+      if (group_of(r) == group_of(rank)) block.push_back(r);
+    return block;
+  }
+
+  bool observed(int r) const { return s_.seen.empty() || std::find(s_.seen.begin(), s_.seen.end(), r) != s_.seen.end(); }
+  bool joined(int r, uint32_t step) const {
+    const auto joins = s_.joins.find(r);
+    return joins == s_.joins.end() || step >= static_cast<uint32_t>(joins->second);
+  }
+
+  void deliver(int r) {
+    bool any = !s_.joins.contains(r);
+    for (RankStep& step : lanes_[r].builder().take_completed()) {
+      if (!observed(r) || !joined(r, step.step)) continue;
+      engine_->feed(r, std::move(step));
+      any = true;
+    }
+    if (observed(r) && (any || lanes_[r].builder().life().ended)) engine_->set_life(r, lanes_[r].builder().life());
   }
 
   void deliver() {
-    for (int r = 0; r < s_.ranks; ++r) {
-      for (RankStep& step : lanes_[r].builder().take_completed()) engine_->feed(r, std::move(step));
-      engine_->set_life(r, lanes_[r].builder().life());
-    }
+    for (int r = 0; r < s_.ranks; ++r) deliver(r);
   }
 
   const Scenario& s_;
   std::mt19937_64 rng_;
   std::vector<RankWriter> lanes_;
   static constexpr double kMb = 1e6;
+  std::vector<double> arrived_;  // while neighbours meet
   std::map<int, double> debt_, peak_;
   std::map<int, uint64_t> retries_, frees_;
   std::map<int, DeviceRoom> rooms_;
