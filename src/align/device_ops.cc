@@ -3,7 +3,10 @@
 namespace stepscope {
 
 void DeviceOps::announced(const Event& nccl_op) {
-  bytes_[{nccl_op.a, static_cast<uint8_t>(nccl_op.d & 0xff), nccl_op.b}] = nccl_op.c;
+  const auto op = static_cast<CollectiveOp>(nccl_op.d & 0xff);
+  const bool message = op == CollectiveOp::kSend || op == CollectiveOp::kRecv;
+  const auto peer = static_cast<uint16_t>(message ? nccl_op.d >> 16 : 0);
+  bytes_[{nccl_op.a, static_cast<uint8_t>(op), peer, nccl_op.b}] = nccl_op.c;
   if (bytes_.size() > kMaxPending) bytes_.erase(bytes_.begin());
 }
 
@@ -16,11 +19,9 @@ void DeviceOps::timed(const Event& nccl_time) {
   op.op = static_cast<uint8_t>(nccl_time.b >> 56);
   op.begin_ns = static_cast<int64_t>(nccl_time.c);
   op.end_ns = static_cast<int64_t>(nccl_time.d);
-  if (const auto found = bytes_.find({op.group, op.op, op.sequence}); found != bytes_.end()) {
+  if (const auto found = bytes_.find({op.group, op.op, op.peer, op.sequence}); found != bytes_.end()) {
     op.bytes = found->second;
-    const auto what = static_cast<CollectiveOp>(op.op);
-    const bool counted_per_peer = what == CollectiveOp::kSend || what == CollectiveOp::kRecv;
-    bytes_.erase(counted_per_peer ? found : bytes_.lower_bound({op.group, op.op, 0}), std::next(found));
+    bytes_.erase(bytes_.lower_bound({op.group, op.op, op.peer, 0}), std::next(found));
   }
   done_.push_back(op);
   if (done_.size() > kMaxPending) done_.pop_front();

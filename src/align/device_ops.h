@@ -2,8 +2,7 @@
 // takes those that ended within its GPU interval.
 //
 // A plain single-threaded object. Bounded: kMaxPending announcements and times. Most operations are announced and never
-// timed: a time also ends the wait for those before it, of its communicator and kind (not of
-// point-to-point ones, which count per peer).
+// timed: a time also ends the wait for those before it, of its communicator, kind and, for messages, peer.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +26,7 @@ class DeviceOps {
   void take_until(int64_t end_ns, std::vector<DeviceOp>& out);
 
  private:
-  std::map<std::tuple<uint64_t, uint8_t, uint64_t>, uint64_t> bytes_;  // by communicator, op, sequence
+  std::map<std::tuple<uint64_t, uint8_t, uint16_t, uint64_t>, uint64_t> bytes_;  // by communicator, op, peer (messages), sequence
   std::deque<DeviceOp> done_;
 };
 

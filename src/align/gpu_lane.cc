@@ -9,6 +9,9 @@ namespace stepscope {
 
 namespace {
 
+constexpr uint64_t kCountedWaits = uint64_t{1} << 63;  // apart from the sequence numbers of collectives
+constexpr size_t kMaxIssues = 256;
+
 Category category_of(Kind kind) {
   switch (kind) {
     case Kind::kForward: return Category::kForward;
@@ -47,6 +50,46 @@ void GpuLane::backward_meets(int64_t end_ns, uint64_t group, uint64_t sequence) 
   if (!seen_) return;
   meetings_.push_back({end_ns, group, sequence});
   if (meetings_.size() > kMaxSpans) meetings_.pop_front();
+}
+
+void GpuLane::host_waits(int64_t begin_ns, uint64_t group, uint64_t sequence, StallMeeting meeting) {
+  if (!seen_) return;
+  waits_.push_back({begin_ns, INT64_MAX, group, sequence, meeting});
+  if (waits_.size() > kMaxSpans) waits_.pop_front();
+}
+
+void GpuLane::host_waited(int64_t end_ns) {
+  const auto open = std::find_if(waits_.rbegin(), waits_.rend(), [](const HostWait& wait) { return wait.end_ns == INT64_MAX; });
+  if (open != waits_.rend()) open->end_ns = end_ns;
+}
+
+void GpuLane::issued(int64_t host_ns, uint8_t op, uint64_t group) {
+  if (op != static_cast<uint8_t>(CollectiveOp::kAllGather) && op != static_cast<uint8_t>(CollectiveOp::kReduceScatter)) return;
+  const auto newest = std::find_if(issues_.rbegin(), issues_.rend(), [op](const Issue& issue) { return issue.op == op; });
+  if (newest != issues_.rend() && newest->group == group) return;
+  issues_.push_back({host_ns, op, group});
+  if (issues_.size() > kMaxIssues) issues_.pop_front();
+}
+
+uint64_t GpuLane::group_of(GpuWaitPoint point, int64_t host_ns) const {
+  if (point == GpuWaitPoint::kWork) return 0;
+  const auto op = static_cast<uint8_t>(point == GpuWaitPoint::kFsdpUnshard ? CollectiveOp::kAllGather : CollectiveOp::kReduceScatter);
+  const auto newest = std::find_if(issues_.rbegin(), issues_.rend(), [&](const Issue& issue) { return issue.op == op && issue.host_ns <= host_ns; });
+  return newest == issues_.rend() ? 0 : newest->group;
+}
+
+// Which collective the stream is made to wait for. Where the host does not wait itself, the so-many-th wait of this point
+// for this group: its members pass them in the same order. Without a group it is a guess.
+void GpuLane::name_wait(OpenSpan& span, const Mark& mark, WaitCounts& counts) const {
+  const auto host = std::find_if(waits_.rbegin(), waits_.rend(), [&](const HostWait& wait) { return wait.begin_ns <= mark.host_ns; });
+  if (host != waits_.rend() && host->end_ns >= mark.host_ns) {
+    span.last_group = host->group, span.last_sequence = host->sequence, span.meeting = host->meeting;
+    return;
+  }
+  const uint64_t group = group_of(static_cast<GpuWaitPoint>(mark.id), mark.host_ns);
+  span.last_group = group ? group : mark.id;
+  span.last_sequence = kCountedWaits | mark.id << 32 | counts[{group, mark.id}]++;
+  span.meeting.counted = group == 0;
 }
 
 bool GpuLane::wants(int64_t end_ns, int64_t now_ns) const {
@@ -119,7 +162,7 @@ std::optional<GpuStep> GpuLane::take(int64_t begin_ns, int64_t end_ns) {
     out->captured = captured;
     LedgerNs ended_ns{}, starved_ns{};  // per category: time in its phases, and in those that left the stream empty
     Mark before = *boundary_;
-    std::map<uint64_t, uint64_t> waits;  // per wait point: its place in the step is what ranks have in common
+    WaitCounts waits;
     for (const Mark& m : in) {
       const int64_t ns = m.gpu_ns - before.gpu_ns;
       const Now now = stack_.now(Category::kUnattributed, true);
@@ -127,7 +170,7 @@ std::optional<GpuStep> GpuLane::take(int64_t begin_ns, int64_t end_ns) {
         if (now.stall) {
           Stall stall{0, 0, before.mapped_ns, ns, now.phase};
           if (const OpenSpan* wait = stack_.innermost(Kind::kWait)) {
-            stall.group = wait->id, stall.sequence = wait->sequence;
+            stall.group = wait->last_group, stall.sequence = wait->last_sequence, stall.meeting = wait->meeting;
           } else {
             for (const Meeting& meeting : meetings_)
               if (meeting.end_ns >= m.host_ns) {
@@ -156,7 +199,7 @@ std::optional<GpuStep> GpuLane::take(int64_t begin_ns, int64_t end_ns) {
         }
       } else if (edge_of(m.kind) == Edge::kBegin && kind != Kind::kStep) {
         OpenSpan span;
-        if (kind == Kind::kWait) span.sequence = waits[m.id]++;
+        if (kind == Kind::kWait) name_wait(span, m, waits);
         span.kind = kind, span.id = m.id, span.category = category_of(kind), span.begin_ns = m.gpu_ns;
         stack_.push(span);
       } else if (edge_of(m.kind) == Edge::kEnd) {
@@ -172,6 +215,7 @@ std::optional<GpuStep> GpuLane::take(int64_t begin_ns, int64_t end_ns) {
   }
   if (!in.empty()) boundary_ = in.back();
   while (!meetings_.empty() && meetings_.front().end_ns <= end_ns) meetings_.pop_front();
+  while (!waits_.empty() && waits_.front().end_ns <= end_ns) waits_.pop_front();
   while (!spans_.empty() && boundary_ && spans_.front().end_ns < boundary_->mapped_ns - 1'000'000) spans_.pop_front();
   return out;
 }

@@ -11,7 +11,9 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
+#include <utility>
 
 #include "align/rank_step.h"
 #include "align/span_stack.h"
@@ -36,6 +38,13 @@ class GpuLane {
   void host_span(int64_t begin_ns, int64_t end_ns, Category category, bool stall);
   // A backward that ended at this host time issued collectives: its tail on the GPU is a stall of this group.
   void backward_meets(int64_t end_ns, uint64_t group, uint64_t sequence);
+  // The host waits for this collective or message from `begin_ns` on, until `end_ns` tells when it no longer did: a wait
+  // point of the stream that it marks meanwhile is for the same.
+  void host_waits(int64_t begin_ns, uint64_t group, uint64_t sequence, StallMeeting meeting);
+  void host_waited(int64_t end_ns);
+  // The host issued a collective (CollectiveOp) of this group: wait points of a library that say only what they wait for
+  // are its group's.
+  void issued(int64_t host_ns, uint8_t op, uint64_t group);
 
   bool seen() const { return seen_; }
   // True when events of a step that ended at `end_ns` may still come; `now_ns` is the newest record's time.
@@ -46,11 +55,18 @@ class GpuLane {
  private:
   struct Mark { int64_t host_ns, gpu_ns, mapped_ns; uint16_t kind, flags; uint64_t id; };
   struct Meeting { int64_t end_ns; uint64_t group, sequence; };
+  struct HostWait { int64_t begin_ns, end_ns; uint64_t group, sequence; StallMeeting meeting; };
+  struct Issue { int64_t host_ns; uint8_t op; uint64_t group; };
+  using WaitCounts = std::map<std::pair<uint64_t, uint64_t>, uint64_t>;  // by group and wait point, in a step
+  void name_wait(OpenSpan& span, const Mark& mark, WaitCounts& counts) const;
+  uint64_t group_of(GpuWaitPoint point, int64_t host_ns) const;  // 0 = not told
   void charge_gap(GpuStep& out, const Mark& from, const Mark& to) const;
 
   std::deque<Mark> marks_;
   std::deque<HostSpan> spans_;
   std::deque<Meeting> meetings_;
+  std::deque<HostWait> waits_;
+  std::deque<Issue> issues_;       // where the group of an operation changes
   std::optional<Mark> boundary_;   // last event of the step before
   SpanStack stack_;
   bool seen_ = false;

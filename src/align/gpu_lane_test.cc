@@ -17,9 +17,9 @@ constexpr int64_t kOffset = 5'000'000'000;  // the GPU's clock starts elsewhere
 // One stream: events at GPU times, marked by the host when it says.
 class Stream {
  public:
-  void at(double gpu_ms, Kind kind, Edge edge, double host_ms, uint16_t flags = 0) {
+  void at(double gpu_ms, Kind kind, Edge edge, double host_ms, uint16_t flags = 0, uint64_t id = 1) {
     const auto gpu_ns = static_cast<int64_t>(gpu_ms * 1e6);
-    lane.mark(static_cast<int64_t>(host_ms * 1e6), pack_kind(kind, edge), 1, gpu_ns + kOffset, gpu_ns, flags);
+    lane.mark(static_cast<int64_t>(host_ms * 1e6), pack_kind(kind, edge), id, gpu_ns + kOffset, gpu_ns, flags);
   }
   // Forward, backward, optimizer of one step that ends at host time `end_ms`; the GPU lags `lag_ms` behind.
   void step(double begin_ms, double lag_ms, uint16_t flags = 0) {
@@ -148,7 +148,66 @@ TEST(GpuLane, WaitPointsInsideAPhaseAreStallsOfTheirOwn) {
   EXPECT_EQ(step->stalls[0].phase, Category::kForward);
   EXPECT_DOUBLE_EQ(ms(*step, Category::kForward), 4);
   ASSERT_EQ(step->segments.size(), 2u);
-  EXPECT_EQ(step->stalls[0].sequence, 0u) << "its place among the waits of the step";
+  EXPECT_TRUE(step->stalls[0].meeting.counted) << "nobody told which collective it is";
+}
+
+// Stalls of a forward in which the stream waits at these points, one after the other.
+struct WaitPoint { GpuWaitPoint point; double host_ms; };
+std::vector<Stall> stalls_at(Stream& s, const std::vector<WaitPoint>& points) {
+  s.at(14, Kind::kForward, Edge::kBegin, 13);
+  double gpu_ms = 15;
+  for (const WaitPoint& p : points) {
+    s.at(gpu_ms, Kind::kWait, Edge::kBegin, p.host_ms, 0, static_cast<uint64_t>(p.point));
+    s.at(gpu_ms + 1, Kind::kWait, Edge::kEnd, p.host_ms + 0.05, 0, static_cast<uint64_t>(p.point));
+    gpu_ms += 2;
+  }
+  s.at(gpu_ms, Kind::kForward, Edge::kEnd, 15);
+  s.at(gpu_ms, Kind::kOptimizer, Edge::kBegin, 16), s.at(gpu_ms + 1, Kind::kOptimizer, Edge::kEnd, 17);
+  const auto step = s.lane.take(5 * kMs, 18 * kMs);
+  return step ? step->stalls : std::vector<Stall>{};
+}
+
+TEST(GpuLane, AWaitPointIsForWhatTheHostWaitsFor) {
+  constexpr uint64_t kTensor = 5, kPipe = 6;
+  Stream s;
+  s.step(0, 1);
+  s.lane.take(0, 5 * kMs);
+  const StallMeeting from_two{.peer = 2};
+  s.lane.host_waits(13'100'000, kTensor, 41, {}), s.lane.host_waited(13'200'000);
+  s.lane.host_waits(13'300'000, kPipe, 7, from_two), s.lane.host_waited(13'400'000);
+  const auto stalls = stalls_at(s, {{GpuWaitPoint::kWork, 13.11}, {GpuWaitPoint::kWork, 13.31}, {GpuWaitPoint::kWork, 13.5}});
+  ASSERT_EQ(stalls.size(), 3u);
+  EXPECT_EQ(stalls[0].group, kTensor);
+  EXPECT_EQ(stalls[0].sequence, 41u);
+  EXPECT_EQ(stalls[0].meeting, StallMeeting{});
+  EXPECT_EQ(stalls[1].group, kPipe);
+  EXPECT_EQ(stalls[1].sequence, 7u);
+  EXPECT_EQ(stalls[1].meeting, from_two);
+  EXPECT_TRUE(stalls[2].meeting.counted) << "the host waited for nothing then";
+}
+
+TEST(GpuLane, WaitPointsOfALibraryBelongToTheGroupOfTheirOperation) {
+  constexpr uint64_t kShards = 5, kReplicas = 6, kOthers = 7;
+  const auto op = [](CollectiveOp o) { return static_cast<uint8_t>(o); };
+  Stream s;
+  s.step(0, 1);
+  s.lane.take(0, 5 * kMs);
+  s.lane.issued(6 * kMs, op(CollectiveOp::kAllGather), kShards);
+  s.lane.issued(7 * kMs, op(CollectiveOp::kReduceScatter), kShards);
+  s.lane.issued(8 * kMs, op(CollectiveOp::kAllReduce), kReplicas);
+  s.lane.issued(13'350'000, op(CollectiveOp::kAllGather), kOthers);  // a second model, in another group
+  const auto stalls = stalls_at(s, {{GpuWaitPoint::kFsdpUnshard, 13.1}, {GpuWaitPoint::kFsdpUnshard, 13.2},
+                                    {GpuWaitPoint::kFsdpReduceScatter, 13.3}, {GpuWaitPoint::kFsdpUnshard, 13.4}});
+  ASSERT_EQ(stalls.size(), 4u);
+  for (const Stall& stall : stalls) EXPECT_FALSE(stall.meeting.counted);
+  EXPECT_EQ(stalls[0].group, kShards);
+  EXPECT_EQ(stalls[1].group, kShards);
+  EXPECT_EQ(stalls[1].sequence, stalls[0].sequence + 1) << "its place among the waits of the step";
+  EXPECT_EQ(stalls[2].group, kShards);
+  EXPECT_NE(stalls[2].sequence, stalls[0].sequence);
+  EXPECT_NE(stalls[2].sequence, stalls[1].sequence);
+  EXPECT_EQ(stalls[3].group, kOthers);
+  EXPECT_EQ(stalls[3].sequence, stalls[0].sequence) << "counted in its own group";
 }
 
 TEST(GpuLane, AStallEndsWithTheLastCollective) {

@@ -27,7 +27,7 @@ struct OpenSpan {
   bool interrupts = false;  // wins over what it interrupts
   bool own_ended = false;   // backward only: own compute is over
   uint32_t collectives = 0; // backward only: collectives issued inside
-  uint64_t last_group = 0, last_sequence = 0;
+  uint64_t last_group = 0, last_sequence = 0;  // backward: of its newest collective; wait on the device: what it is for
   int64_t begin_ns = 0;
 };
 

@@ -100,6 +100,13 @@ struct StepBuilder::Impl {
     return loss_gap ? Category::kForward : Category::kUnattributed;
   }
 
+  // What the training thread is in; in a stall what it interrupts.
+  Category phase() {
+    if (finished) return life.open_phase;
+    const Now now = stack.now(gap(), tail_stalls());
+    return now.stall ? now.phase : now.category;
+  }
+
   void flush_stall() {
     if (!open_stall) return;
     open.add_stall(*open_stall);
@@ -336,7 +343,10 @@ struct StepBuilder::Impl {
     span.kind = kind;
     span.id = e.a;
     span.sequence = e.b;
-    if (kind == Kind::kWait) span.meeting = meeting_of(e);
+    if (kind == Kind::kWait) {
+      span.meeting = meeting_of(e);
+      gpu.host_waits(static_cast<int64_t>(e.time_ns), e.a, e.b, span.meeting);
+    }
     span.category = category;
     span.covers = covers;
     span.interrupts = interrupts;
@@ -432,6 +442,7 @@ struct StepBuilder::Impl {
     OpenSpan span;
     const bool was_open = stack.pop(kind, e.a, &span);
     if (kind == Kind::kWait || kind == Kind::kBackward) flush_stall();  // the next stall is another meeting
+    if (kind == Kind::kWait) gpu.host_waited(t);
     switch (kind) {
       case Kind::kStep:
         start(t);
@@ -569,6 +580,7 @@ struct StepBuilder::Impl {
     issue.peer = p2p ? peer_of(e.d) : -1;
     issue.p2p = p2p;
     issue.time_ns = t;
+    if (!p2p) gpu.issued(t, issue.op, issue.group);
     if (OpenSpan* backward = stack.innermost(Kind::kBackward)) {
       issue.since_backward_ns = t - backward->begin_ns;
       if (!p2p) {
@@ -617,7 +629,7 @@ struct StepBuilder::Impl {
     say_threads();
     const int64_t t = std::max(end_ns, last_ns);
     const Now now = stack.now(gap(), tail_stalls());
-    life.open_phase = now.stall ? now.phase : now.category;
+    life.open_phase = phase();
     life.open_detail = now.stall ? "waiting for other ranks" : "";
     charge(t);
     flush_stall();
@@ -663,6 +675,7 @@ void StepBuilder::finish(int64_t end_ns) { impl_->finish(end_ns); }
 RankLife& StepBuilder::life() { return impl_->life; }
 const RankLife& StepBuilder::life() const { return impl_->life; }
 const std::map<uint64_t, ProcessGroup>& StepBuilder::groups() const { return impl_->names.groups(); }
+Category StepBuilder::phase() const { return impl_->phase(); }
 const std::map<uint64_t, size_t>& StepBuilder::communicators() const { return impl_->communicators; }
 const NameBook::Names& StepBuilder::names() const { return impl_->names.all(); }
 

@@ -39,6 +39,9 @@ class StepBuilder {
   RankLife& life();
   const RankLife& life() const;
 
+  // What the training thread is in as of the newest event; in a stall what it interrupts.
+  Category phase() const;
+
   const std::map<uint64_t, ProcessGroup>& groups() const;
   const std::map<uint64_t, size_t>& communicators() const;  // sizes, as NCCL tells
   const NameBook::Names& names() const;  // by kind and id, as pushed

@@ -45,11 +45,17 @@ class Membership {
                            [&](const auto& g) { return g.second.members() > 1 && g.second.members() < world_size_; });
   }
 
+  // Nobody told what its ranks waited for, and it may have been different things: none of them is the other's cause.
+  bool is_guess(const Meeting& meeting) const {
+    const MeetingKey& key = meeting.key;
+    return key.group == kUnseenGroup || (smaller_ && key.source < 0 && (key.counted || key.group == 0));
+  }
+
   bool all_seen(const Meeting& meeting) const {
     const MeetingKey& key = meeting.key;
     if (key.group == kSeenGroup) return true;
     if (key.source >= 0) return meeting.seats.size() == 2;  // the pair is in the key
-    if (key.counted || key.group == 0) return !smaller_ && meeting.seats.size() == world_size_;
+    if (key.counted || key.group == 0) return meeting.seats.size() == world_size_;
     const auto found = groups_.find(key.group);
     if (found == groups_.end() || found->second.members() == 0) return all_here_;
     const std::vector<int>& members = found->second.ranks;
@@ -114,6 +120,13 @@ class Charges {
   std::vector<std::pair<int, Inherited>> fresh_;
 };
 
+void leave_unresolved(StepRow& row, const Meeting& meeting) {
+  for (const Meeting::Seat& seat : meeting.seats) {
+    row.cells[static_cast<size_t>(seat.at)].ms[index(Category::kUnresolved)] += seat.stall_ms;
+    for (CellStall* part : seat.parts) part->unresolved_ms = part->stall_ms;
+  }
+}
+
 // The host's stalls beside a GPU axis are not split; what is unresolved there is taken to be the same share of them.
 void carry_to_host(Cell& cell) {
   if (!cell.gpu || cell.stall_ms <= 0) return;
@@ -131,6 +144,10 @@ void attribute(StepRow& row, const Groups& groups, int world_size) {
   Charges charges(row, meetings);
   for (size_t m = 0; m < meetings.size(); ++m) {
     Meeting& meeting = meetings[m];
+    if (membership.is_guess(meeting)) {
+      leave_unresolved(row, meeting);
+      continue;
+    }
     const bool whole = membership.all_seen(meeting);
     const Category common = whole ? Category::kCommTransfer : Category::kUnresolved;
     const auto last = std::min_element(meeting.seats.begin(), meeting.seats.end(),

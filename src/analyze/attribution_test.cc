@@ -165,7 +165,12 @@ TEST(Attribution, CountedWaitsMeetOnlyWhereTheJobIsOneGroup) {
   StepRow plain = hybrid;
   attribute(hybrid, kFour, 4);  // the first wait may be in a TP group here and in a DP group there
   EXPECT_FLOAT_EQ(transfer(hybrid, 1), 0);
-  EXPECT_FLOAT_EQ(unresolved(hybrid, 1), 2);
+  for (int rank = 0; rank < 4; ++rank) {
+    EXPECT_FLOAT_EQ(unresolved(hybrid, rank), rank == 1 ? 2 : 10);
+    EXPECT_FLOAT_EQ(hybrid.find(rank)->caused_ms, 0);
+  }
+  EXPECT_TRUE(hybrid.caused.empty());
+  expect_closed(hybrid);
   attribute(plain, {{kWorld, {"", {0, 1, 2, 3}}}}, 4);
   EXPECT_FLOAT_EQ(transfer(plain, 1), 2);
   EXPECT_FLOAT_EQ(waiting(plain, 0), 8);

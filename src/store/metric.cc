@@ -150,7 +150,7 @@ static void take_stalls(const MetricValues& values, Cell& cell, uint32_t quantum
   const float inside_ms = seen_ms - outside_ms;
   if (inside_ms > 0) cell.stalls.push_back({kSeenGroup, 0, inside_ms, std::max(0.0f, inside_ms - cell.wait_ms), Category::kBackward});
   if (outside_ms > 0) cell.stalls.push_back({kSeenGroup, 1, outside_ms, outside_ms, Category::kOptimizer});
-  if (unresolved_ms > 0) cell.stalls.push_back({0, 0, unresolved_ms, 0, Category::kBackward, unresolved_ms});
+  if (unresolved_ms > 0) cell.stalls.push_back({kUnseenGroup, 0, unresolved_ms, 0, Category::kBackward, unresolved_ms});
 }
 
 // The host's ledger: kept beside the GPU's, else the main one with its waits not split.
