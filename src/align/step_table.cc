@@ -50,6 +50,12 @@ void fill_device(Cell& cell, const RankStep& step) {
 
 bool before(const Blame& a, const Blame& b) { return std::pair(a.causer, a.waiter) < std::pair(b.causer, b.waiter); }
 
+// `v = {}` would keep the memory.
+template <class T>
+void give_back(std::vector<T>& v) {
+  std::vector<T>().swap(v);
+}
+
 // Of a cell's detail, what the allocator adds included.
 template <class T>
 size_t bytes_of(const std::vector<T>& v) {
@@ -91,10 +97,10 @@ float StepRow::caused_ms(int causer, int waiter) const {
 void StepRow::drop_detail() {
   detailed = false;
   for (Cell& cell : cells) {
-    cell.segments = {};
-    cell.stalls = {};
-    cell.timed_ops = {};
-    cell.bucket_ms = {};
+    give_back(cell.segments);
+    give_back(cell.stalls);
+    give_back(cell.timed_ops);
+    give_back(cell.bucket_ms);
   }
 }
 
@@ -262,7 +268,6 @@ void StepTable::close(StepRow row) {
   std::stable_sort(row.cells.begin(), row.cells.end(), [](const Cell& a, const Cell& b) { return a.rank < b.rank; });
   row.cells.erase(std::unique(row.cells.begin(), row.cells.end(), [](const Cell& a, const Cell& b) { return a.rank == b.rank; }), row.cells.end());
   row.cells.shrink_to_fit();
-  row.world = static_cast<uint32_t>(world_);
   for (const Cell& cell : row.cells) {
     row.tags |= cell.tags;
     row.wall_ms = std::max(row.wall_ms, cell.wall_ms);

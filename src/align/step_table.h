@@ -34,6 +34,8 @@ struct MeetingKey {
 
 // Stalls of this group met whoever has one of the same sequence: what a run file keeps (store/metric.h).
 inline constexpr uint64_t kSeenGroup = ~uint64_t{0};
+// Stalls of this group are for ranks that nobody saw: those who have one of the same sequence did not meet.
+inline constexpr uint64_t kUnseenGroup = kSeenGroup - 1;
 
 struct CellStall {
   uint64_t group = 0, sequence = 0;
@@ -96,7 +98,6 @@ struct Blame {
 
 struct StepRow {
   uint32_t step = 0, tags = 0;
-  uint32_t world = 0;          // ranks that the job had, seen or not
   bool detailed = true;        // the cells still have what drop_detail() takes
   std::vector<Cell> cells;     // of the ranks that were seen in this step, by rank, each once
   std::vector<Blame> caused;   // by causer, then waiter, each pair once; empty when nobody waited

@@ -57,7 +57,6 @@ TEST(StepTableMemory, TheWorldCostsNothingAndTheBoundHolds) {
     for (const StepRow& row : table.recent()) {
       ASSERT_EQ(row.cells.size(), 8u);
       ASSERT_EQ(row.caused.size(), 7u);
-      ASSERT_EQ(row.world, static_cast<uint32_t>(world));
     }
   }
 }

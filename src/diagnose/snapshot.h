@@ -99,7 +99,7 @@ struct StepPoint {
   uint32_t step = 0;
   double wall_ms = 0;                    // of the job: the longest rank
   uint32_t tags = 0;
-  std::vector<float> rank_ms;            // per rank index, NaN = not seen
+  std::vector<float> rank_ms;            // in the order of Snapshot::ranks, NaN = not seen
 };
 
 struct Snapshot {
@@ -114,7 +114,7 @@ struct Snapshot {
   std::vector<PhaseStat> phases;
   std::vector<EpochStat> epochs;         // the first and the newest
   uint32_t epochs_count = 0;             // all of them
-  std::vector<RankStat> ranks;
+  std::vector<RankStat> ranks;           // those seen, ascending
   std::vector<CollectiveStat> collectives;
   std::vector<DeviceMemoryRank> memory;
   std::map<std::string, std::optional<double>> throughput;  // samples_per_s, tokens_per_s, flops_per_s of the job, only where all its ranks were seen; mfu (0..1), of those seen

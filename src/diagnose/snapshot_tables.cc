@@ -89,7 +89,10 @@ void fill_ranks(Snapshot& s, const Judged& j, const RunSums& sums, const FlopsGi
     for (const Cell& cell : row->cells) caused[cell.rank] += cell.caused_ms;
   std::map<size_t, std::map<int, double>> phase;
   for (Category c : kPhases) phase[index(c)] = rank_medians(j, [c](const Cell& cell) { return static_cast<double>(cell.ms[index(c)]); });
-  for (int r = 0; r < j.ranks; ++r) {
+  std::set<int> known;  // the world may be larger
+  for (const auto& [rank, sum] : sums.ranks) known.insert(rank);
+  for (const auto& [rank, life] : *j.lives) known.insert(rank);
+  for (const int r : known) {
     RankStat out;
     out.rank = r;
     out.step_ms = value_of(wall, r);
@@ -127,7 +130,7 @@ void fill_ranks(Snapshot& s, const Judged& j, const RunSums& sums, const FlopsGi
         if (std::find(s.observer.unavailable.begin(), s.observer.unavailable.end(), u) == s.observer.unavailable.end())
           s.observer.unavailable.push_back(u);
     } else {
-      out.state = RankState::kNotSeen;
+      out.state = RankState::kNotSeen;  // steps without a process: of an attempt before
     }
     int64_t sum_ns = 0;
     for (int64_t ns : out.ledger) sum_ns += ns;
@@ -144,8 +147,12 @@ void fill_steps(Snapshot& s, const Judged& j) {
   const auto& rows = j.with_warmup.rows;
   for (size_t i = rows.size() > kRecentPoints ? rows.size() - kRecentPoints : 0; i < rows.size(); ++i) {
     StepPoint p{rows[i]->step, rows[i]->wall_ms, rows[i]->tags, {}};
-    p.rank_ms.assign(static_cast<size_t>(j.ranks), std::nanf(""));
-    for (const Cell& cell : rows[i]->cells) p.rank_ms[static_cast<size_t>(cell.rank)] = cell.own_ms();
+    p.rank_ms.assign(s.ranks.size(), std::nanf(""));
+    size_t at = 0;
+    for (const Cell& cell : rows[i]->cells) {
+      while (at < s.ranks.size() && s.ranks[at].rank < cell.rank) ++at;
+      if (at < s.ranks.size() && s.ranks[at].rank == cell.rank) p.rank_ms[at] = cell.own_ms();
+    }
     s.recent.push_back(std::move(p));
   }
 }
@@ -295,7 +302,7 @@ void fill_tables(Snapshot& s, const Judged& whole, const RunSums& sums, const st
   s.job_clock = whole.on_device() ? "gpu" : "cpu";
   fill_phases(s, whole, sums);
   fill_ranks(s, whole, sums, flops);
-  s.run.ranks_seen = static_cast<int>(std::count_if(s.ranks.begin(), s.ranks.end(), [](const RankStat& r) { return r.steps > 0 || r.state != RankState::kNotSeen; }));
+  s.run.ranks_seen = static_cast<int>(s.ranks.size());
   fill_steps(s, whole);
   fill_collectives(s, whole);
   fill_memory(s, whole);

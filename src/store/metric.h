@@ -43,6 +43,7 @@ enum Metric : uint8_t {
 };
 
 inline constexpr uint8_t kStepId = 1, kEndId = 2;  // per row, not per rank: step number, end in us
+inline constexpr uint8_t kRanksId = 3;             // per column: which rank it is of
 
 const MetricInfo& metric_info(size_t metric);
 // kMetricCount when the file knows more than we do.
@@ -66,7 +67,7 @@ using MetricValues = std::array<int64_t, kMetricCount>;
 FlatCell to_flat(const Cell& cell);
 MetricValues quantise(const FlatCell& cell, uint32_t quantum_ns);
 // Everything but segments, bucket times and single device operations. Stalls are three at most: of those
-// whose members were all seen all in backward as one and all outside as one, of kSeenGroup; the others as one, of group 0.
+// whose members were all seen all in backward as one and all outside as one, of kSeenGroup; the others as one, of kUnseenGroup.
 Cell restore(int rank, const MetricValues& values, uint32_t quantum_ns);
 bool is_absent(const MetricValues& values);  // the rank was not seen in this step: there is nothing to restore
 int32_t waited_for(const MetricValues& values);

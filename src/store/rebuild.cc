@@ -152,19 +152,13 @@ void use_exact_sums(Snapshot& snapshot, const StoredSums& sums, const std::vecto
   snapshot.observer.notes.push_back("older steps were thinned out: medians rest on a sample of them, ledgers on all");
 }
 
-// What processes say of the world is believed as far as rows bear it out.
-void bound_ranks(std::vector<RankLife>& lives, uint32_t ranks) {
-  std::erase_if(lives, [ranks](const RankLife& life) { return life.rank >= static_cast<int64_t>(ranks); });
-  for (RankLife& life : lives) life.world_size = std::clamp(life.world_size, 0, static_cast<int>(ranks));
-}
-
 void fill_run(Snapshot& snapshot, const StoredRun& run, const std::vector<RankLife>& lives) {
   RunInfo& info = snapshot.run;
   info.name = run.name, info.started_at = run.started_at, info.status = run.status;
   info.command = run.command;
   info.duration_s = run.duration_s;
   info.nodes = run.nodes, info.attempts = std::max(1, run.attempts);
-  info.world_size = std::max(run.world_size, static_cast<int>(snapshot.ranks.size()));
+  info.world_size = std::max(run.world_size, snapshot.ranks.empty() ? 0 : snapshot.ranks.back().rank + 1);
   if (run.exit_code >= 0) info.exit_code = run.exit_code;
   for (const auto& [key, text] : run.versions) info.versions[key] = text;
   int64_t last_ns = 0;
@@ -190,7 +184,7 @@ Result<Snapshot> rebuild_snapshot(RunReader& reader, const RebuildOptions& optio
   if (!groups) return std::unexpected(groups.error());
   if (!ranks) return std::unexpected(ranks.error());
   if (*ranks > options.max_ranks) return fail("run file: too many ranks to be judged again: " + std::to_string(*ranks));
-  bound_ranks(*lives, *ranks ? *ranks : options.max_ranks);  // honest rows have a cell for every rank of the world
+  if (lives->size() > options.max_ranks) lives->resize(options.max_ranks);
   std::unique_ptr<AttemptReplay> now;
   std::vector<Finding> earlier;
   bool thinned = false;

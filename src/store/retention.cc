@@ -101,6 +101,7 @@ Status Retention::thin_level(uint32_t level, SegmentStore& store, ColumnCodec& c
   std::vector<Segment> parts;
   for (const SegmentHead& head : run) {
     auto segment = store.load(head, codec);
+    if (segment && !parts.empty() && segment->ranks != parts[0].ranks) break;  // its turn comes
     if (segment) parts.push_back(std::move(*segment));
     else dropped_steps_ += head.steps;  // damaged on disk: nothing to keep of it
     if (Status status = store.remove(head.id); !status) return status;

@@ -35,7 +35,6 @@ StepRow row_of(uint32_t step, uint32_t ranks) {
     cell.has_loss = true, cell.loss = 1.0 / (1 + step);
     row.cells.push_back(cell);
   }
-  row.world = ranks;
   for (int rank = 1; rank < static_cast<int>(ranks); ++rank) row.caused.push_back({0, rank, 2});
   return row;
 }

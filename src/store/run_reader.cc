@@ -302,18 +302,20 @@ void add_value(StoredSums::Rank& to, size_t m, double sum) {
 // What a segment adds to the sums: what was kept when it was thinned, else its own rows.
 void add_segment(StoredSums& sums, const Segment& s) {
   const SegmentHead& h = s.head;
-  if (sums.ranks.size() < h.ranks) sums.ranks.resize(h.ranks);
+  const auto last = static_cast<size_t>(s.rank_of(h.ranks - 1));
+  if (sums.ranks.size() <= last) sums.ranks.resize(last + 1);
+  const auto of = [&](size_t column) -> StoredSums::Rank& { return sums.ranks[static_cast<size_t>(s.rank_of(static_cast<uint32_t>(column)))]; };
   sums.steps += h.steps;
   const bool kept = h.level > 0;
   const size_t per_rank = kept ? 1 : h.rows;
-  for (size_t rank = 0; rank < h.ranks; ++rank) sums.ranks[rank].steps += h.steps;
+  for (size_t at = 0; at < h.ranks; ++at) of(at).steps += h.steps;
   for (size_t m = 0; m < kMetricCount; ++m) {
     const std::vector<int64_t>& from = kept ? s.sums[m] : s.cells[m];
     if (from.empty() || !metric_info(m).summed) continue;
-    for (size_t rank = 0; rank < h.ranks; ++rank) {
+    for (size_t at = 0; at < h.ranks; ++at) {
       double sum = 0;
-      for (size_t i = 0; i < per_rank; ++i) sum += summand(m, from[rank * per_rank + i], h.quantum_ns);
-      add_value(sums.ranks[rank], m, sum);
+      for (size_t i = 0; i < per_rank; ++i) sum += summand(m, from[at * per_rank + i], h.quantum_ns);
+      add_value(of(at), m, sum);
     }
   }
 }

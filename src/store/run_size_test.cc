@@ -140,12 +140,13 @@ TEST(RunSize, ThinnedRowsRememberTheirSlowestStep) {
   std::vector<store::FlatRow> rows;
   for (uint32_t step = 0; step < 64; ++step) {
     store::FlatRow row{.step = step};
+    row.ranks = {0, 1};
     row.cells.resize(2);
     for (store::FlatCell& cell : row.cells) cell.present = true, cell.wall_ms = cell.ms[index(Category::kForward)] = 10;
     if (step == 37) row.cells[1].wall_ms = row.cells[1].ms[index(Category::kForward)] = 90;
     rows.push_back(row);
   }
-  store::Segment s = store::make_segment(0, rows);
+  store::Segment s = store::make_segment(0, rows, rows[0].ranks);
   for (int level = 1; level <= 4; ++level) s = store::thin(std::vector<store::Segment>{s});
   ASSERT_EQ(s.head.rows, 4u);  // steps 0, 16, 32, 48
   EXPECT_EQ(s.step[2], 32);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 namespace stepscope::store {
 namespace {
@@ -13,8 +14,10 @@ namespace {
 void find_causers(const StepRow& row, std::vector<FlatCell>& cells) {
   std::vector<float> most(cells.size(), 0);
   for (const Blame& b : row.caused) {
-    const auto waiter = static_cast<size_t>(b.waiter);
-    if (waiter < cells.size() && b.ms > most[waiter]) most[waiter] = b.ms, cells[waiter].waited_for = b.causer;
+    const Cell* cell = row.find(b.waiter);
+    if (!cell) continue;
+    const auto waiter = static_cast<size_t>(cell - row.cells.data());
+    if (b.ms > most[waiter]) most[waiter] = b.ms, cells[waiter].waited_for = b.causer;
   }
 }
 
@@ -96,6 +99,7 @@ void add_sums(Segment& whole, const Segment& part) {
 Segment joined(std::span<const Segment> parts) {
   Segment all;
   all.head = parts[0].head;
+  all.ranks = parts[0].ranks;
   for (const Segment& part : parts.subspan(1)) {
     all.head.quantum_ns = std::min(all.head.quantum_ns, part.head.quantum_ns);
     all.head.rows += part.head.rows;
@@ -162,41 +166,43 @@ const char* fault_of(const SegmentHead& h) {
 }
 
 FlatRow to_flat(const StepRow& row) {
-  FlatRow flat{.step = row.step, .cells = {}};
-  const size_t ranks = std::max<size_t>(row.world, row.cells.empty() ? 0 : static_cast<size_t>(row.cells.back().rank) + 1);
-  flat.cells.resize(ranks);
+  FlatRow flat{.step = row.step, .ranks = {}, .cells = {}};
   for (const Cell& cell : row.cells) {
-    flat.cells[static_cast<size_t>(cell.rank)] = to_flat(cell);
+    flat.ranks.push_back(cell.rank);
+    flat.cells.push_back(to_flat(cell));
     if (flat.end_ns == 0) flat.end_ns = cell.end_ns;
   }
   if (!row.caused.empty()) find_causers(row, flat.cells);
   return flat;
 }
 
-MetricValues Segment::values(uint32_t rank, uint32_t row) const {
+MetricValues Segment::values(uint32_t at, uint32_t row) const {
   MetricValues out{};
   for (size_t m = 0; m < kMetricCount; ++m)
-    if (!cells[m].empty()) out[m] = cells[m][size_t{rank} * head.rows + row];
+    if (!cells[m].empty()) out[m] = cells[m][size_t{at} * head.rows + row];
   return out;
 }
 
-Segment make_segment(int32_t attempt, std::span<const FlatRow> rows) {
+Segment make_segment(int32_t attempt, std::span<const FlatRow> rows, std::span<const int32_t> ranks) {
   Segment s;
   s.head.attempt = attempt;
   s.head.step0 = rows.front().step;
   s.head.step1 = rows.back().step;
   s.head.rows = static_cast<uint32_t>(rows.size());
   s.head.steps = rows.size();
-  s.head.ranks = static_cast<uint32_t>(rows.front().cells.size());
+  s.head.ranks = static_cast<uint32_t>(ranks.size());
+  if (!ranks.empty() && ranks.back() != static_cast<int32_t>(ranks.size()) - 1) s.ranks.assign(ranks.begin(), ranks.end());
   s.head.quantum_ns = quantum_for(median_wall_ms(rows));
   const size_t cells = rows.size() * s.head.ranks;
   for (size_t i = 0; i < rows.size(); ++i) {
     s.step.push_back(rows[i].step);
     s.end_us.push_back(rows[i].end_ns / 1000);
-    for (size_t rank = 0; rank < s.head.ranks; ++rank) {
-      const MetricValues values = quantise(rows[i].cells[rank], s.head.quantum_ns);
+    size_t seen = 0;
+    for (size_t at = 0; at < ranks.size(); ++at) {
+      const bool present = seen < rows[i].ranks.size() && rows[i].ranks[seen] == ranks[at];
+      const MetricValues values = quantise(present ? rows[i].cells[seen++] : FlatCell{}, s.head.quantum_ns);
       for (size_t m = 0; m < kMetricCount; ++m)
-        if (values[m] != 0) column(s.cells, m, cells)[rank * rows.size() + i] = values[m];
+        if (values[m] != 0) column(s.cells, m, cells)[at * rows.size() + i] = values[m];
     }
   }
   return s;
@@ -206,6 +212,7 @@ Segment thin(std::span<const Segment> parts) {
   const Segment all = joined(parts);
   Segment out;
   out.head = all.head;
+  out.ranks = all.ranks;
   out.head.level = std::min(all.head.level + 1, kMaxLevel);
   const Keeping keep = choose(all.step, int64_t{1} << out.head.level);
   out.head.rows = static_cast<uint32_t>(keep.rows.size());
@@ -228,6 +235,7 @@ std::vector<EncodedBlock> encode(const Segment& s, ColumnCodec& codec, ColumnCod
   std::vector<EncodedBlock> out;
   out.push_back({false, kStepId, 0, 0, seal(codec.encode(s.step, s.step.size(), effort))});
   out.push_back({false, kEndId, 0, 0, seal(codec.encode(s.end_us, s.end_us.size(), effort))});
+  if (!s.ranks.empty()) out.push_back({false, kRanksId, 0, 0, seal(codec.encode(s.ranks, s.ranks.size(), effort))});
   encode_columns(s, s.cells, false, codec, effort, out);
   encode_columns(s, s.sums, true, codec, effort, out);
   return out;
@@ -240,6 +248,13 @@ Status apply_block(Segment& s, const EncodedBlock& block, ColumnCodec& codec) {
   if (block.metric == kStepId || block.metric == kEndId) {
     if (block.sum || block.ranks != 0) return fail("damaged block: a row column with ranks");
     return codec.decode(*bytes, rows, rows, block.metric == kStepId ? s.step : s.end_us);
+  }
+  if (block.metric == kRanksId) {
+    if (block.sum || block.ranks != 0) return fail("damaged block: a list of ranks with ranks");
+    if (Status status = codec.decode(*bytes, s.head.ranks, s.head.ranks, s.ranks); !status) return status;
+    const bool ascending = std::is_sorted(s.ranks.begin(), s.ranks.end(), std::less_equal<>());
+    if (!ascending || s.ranks.front() < 0 || s.ranks.back() >= kMaxRanks) return fail("damaged block: impossible ranks");
+    return {};
   }
   const size_t metric = metric_of_id(block.metric);
   if (metric == kMetricCount) return {};
@@ -256,17 +271,18 @@ StepRow to_row(const Segment& s, uint32_t row) {
   const uint32_t ranks = s.head.ranks;
   out.step = static_cast<uint32_t>(std::clamp<int64_t>(row < s.step.size() ? s.step[row] : 0, 0, 0xffffffff));
   const int64_t end_us = row < s.end_us.size() ? std::clamp<int64_t>(s.end_us[row], 0, INT64_MAX / 1000) : 0;
-  out.world = ranks;
-  for (uint32_t rank = 0; rank < ranks; ++rank) {
-    const MetricValues values = s.values(rank, row);
+  for (uint32_t at = 0; at < ranks; ++at) {
+    const MetricValues values = s.values(at, row);
     if (is_absent(values)) continue;
-    Cell& cell = out.cells.emplace_back(restore(static_cast<int>(rank), values, s.head.quantum_ns));
+    const int32_t rank = s.rank_of(at);
+    Cell& cell = out.cells.emplace_back(restore(rank, values, s.head.quantum_ns));
     cell.end_ns = end_us * 1000;
     out.tags |= cell.tags;
     out.wall_ms = std::max(out.wall_ms, cell.wall_ms);
     const int32_t causer = waited_for(values);
-    if (causer >= 0 && static_cast<uint32_t>(causer) < ranks) out.caused.push_back({causer, static_cast<int32_t>(rank), cell.wait_ms});
+    if (causer >= 0) out.caused.push_back({causer, rank, cell.wait_ms});
   }
+  std::erase_if(out.caused, [&](const Blame& b) { return !out.find(b.causer); });
   settle(out.caused);
   return out;
 }

@@ -24,7 +24,8 @@ inline constexpr uint32_t kBlockCells = 16384;       // of one block: a rank ran
 struct FlatRow {
   uint32_t step = 0;
   int64_t end_ns = 0;          // of the first rank that was seen
-  std::vector<FlatCell> cells;
+  std::vector<int32_t> ranks;  // that were seen, ascending
+  std::vector<FlatCell> cells; // of these
 };
 FlatRow to_flat(const StepRow& row);
 
@@ -46,22 +47,24 @@ using MetricColumns = std::array<std::vector<int64_t>, kMetricCount>;
 struct Segment {
   SegmentHead head;
   std::vector<int64_t> step, end_us;  // by row
-  MetricColumns cells;                // [rank * rows + row]; empty = all zero
-  MetricColumns sums;                 // by rank, over all its steps; of summed metrics, levels above 0 only
+  std::vector<int64_t> ranks;         // of the columns, ascending; empty = 0, 1, 2, …
+  MetricColumns cells;                // [column * rows + row]; empty = all zero
+  MetricColumns sums;                 // by column, over all its steps; of summed metrics, levels above 0 only
 
-  MetricValues values(uint32_t rank, uint32_t row) const;
+  int32_t rank_of(uint32_t column) const { return static_cast<int32_t>(ranks.empty() ? column : ranks[column]); }
+  MetricValues values(uint32_t column, uint32_t row) const;
 };
 
-// All rows must have as many cells as the first one.
-Segment make_segment(int32_t attempt, std::span<const FlatRow> rows);
+// `ranks`: of the columns, ascending, all of the rows' among them.
+Segment make_segment(int32_t attempt, std::span<const FlatRow> rows, std::span<const int32_t> ranks);
 
-// Consecutive segments of one attempt, level and rank count become one of the next level.
+// Consecutive segments of one attempt, level and set of ranks become one of the next level.
 Segment thin(std::span<const Segment> parts);
 
 struct EncodedBlock {
   bool sum = false;
   uint8_t metric = 0;                 // id in the file
-  uint32_t rank0 = 0, ranks = 0;      // 0 ranks: a column of the rows
+  uint32_t rank0 = 0, ranks = 0;      // which of the segment's columns; 0 ranks: of the rows, or the segment's ranks
   std::string bytes;                  // sealed
 };
 
@@ -69,7 +72,7 @@ std::vector<EncodedBlock> encode(const Segment& segment, ColumnCodec& codec, Col
 // Puts one block of a file where it belongs in a segment whose head was checked. A metric that is not known is skipped.
 Status apply_block(Segment& segment, const EncodedBlock& block, ColumnCodec& codec);
 
-// One row as the engine knows it. `caused`: for each rank the one it waited for most.
+// One row as the engine knows it. `caused`: for each rank the one it waited for most. A rank that was absent has no cell.
 StepRow to_row(const Segment& segment, uint32_t row);
 
 // Check word over a segment's numbers and all its blocks, in their order: what is read is what was written, or an Error.

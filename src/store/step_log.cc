@@ -1,5 +1,8 @@
 #include "store/step_log.h"
 
+#include <algorithm>
+#include <iterator>
+
 namespace stepscope::store {
 namespace {
 
@@ -26,20 +29,29 @@ bool StepLog::holds(int32_t attempt, uint32_t step) {
 }
 
 bool StepLog::add(int32_t attempt, FlatRow row) {
-  const size_t ranks = row.cells.size();
-  if (ranks == 0 || ranks > kMaxRanks || held_cells_ + ranks > std::max(kMaxHeldCells, 2 * ranks)) return false;
-  if (groups_.empty() || groups_.back().ended || groups_.back().attempt != attempt || groups_.back().ranks() != ranks) {
+  const size_t cells = row.cells.size();
+  if (cells == 0 || row.ranks.back() >= static_cast<int64_t>(kMaxRanks)) return false;
+  if (held_cells_ + cells > std::max(kMaxHeldCells, 2 * cells)) return false;
+  const auto has = [&](const std::vector<int32_t>& ranks) { return std::includes(ranks.begin(), ranks.end(), row.ranks.begin(), row.ranks.end()); };
+  if (groups_.empty() || groups_.back().ended || groups_.back().attempt != attempt || !has(groups_.back().ranks)) {
     end_groups();
-    groups_.emplace_back();
-    groups_.back().attempt = attempt;
-    groups_.back().target = target_rows(static_cast<uint32_t>(ranks), max_bytes_, full_steps_);
+    // A rank that comes and goes does not begin a group each time.
+    if (ranks_attempt_ != attempt) ranks_.clear();
+    ranks_attempt_ = attempt;
+    std::vector<int32_t> all;
+    std::set_union(ranks_.begin(), ranks_.end(), row.ranks.begin(), row.ranks.end(), std::back_inserter(all));
+    ranks_ = std::move(all);
+    Group& fresh = groups_.emplace_back();
+    fresh.attempt = attempt;
+    fresh.ranks = ranks_;
+    fresh.target = target_rows(static_cast<uint32_t>(ranks_.size()), max_bytes_, full_steps_);
   }
   Group& group = groups_.back();
   last_step_ = row.step;
   group.rows.push_back(std::move(row));
   if (group.rows.size() >= group.target) group.ended = true;
   ++waiting_;
-  held_cells_ += ranks;
+  held_cells_ += cells;
   return true;
 }
 
@@ -63,7 +75,7 @@ Status StepLog::write_group(Group& group) {
     }
     group.small.clear();
   }
-  Segment segment = make_segment(group.attempt, std::span(group.rows).subspan(whole ? 0 : group.flushed));
+  Segment segment = make_segment(group.attempt, std::span(group.rows).subspan(whole ? 0 : group.flushed), group.ranks);
   if (Status status = store_->insert(segment, codec_, group.ended ? ColumnCodec::Effort::kFull : ColumnCodec::Effort::kFast); !status) return status;
   retention_.add(segment.head);
   if (group.ended) group.done = true;
@@ -103,12 +115,12 @@ Status StepLog::shrink() {
 void StepLog::committed() {
   for (Group& group : groups_) {
     rows_ += group.flushing - group.flushed;
-    cells_ += (group.flushing - group.flushed) * group.ranks();
+    for (size_t i = group.flushed; i < group.flushing; ++i) cells_ += group.rows[i].cells.size();
     group.flushed = group.flushing;
     group.small_before = group.small;
   }
   while (!groups_.empty() && groups_.front().done) {
-    held_cells_ -= groups_.front().rows.size() * groups_.front().ranks();
+    for (const FlatRow& row : groups_.front().rows) held_cells_ -= row.cells.size();
     groups_.pop_front();
   }
   waiting_ = 0;

@@ -45,7 +45,7 @@ class StepLog : public Part {
     std::vector<int64_t> small, small_before;  // ids of its small segments; as the file has them
     bool ended = false, done = false;
     uint32_t target = 0;
-    size_t ranks() const { return rows.empty() ? 0 : rows[0].cells.size(); }
+    std::vector<int32_t> ranks;                // of its columns: all that its rows may have
   };
   Status write_group(Group& group);
   void pin_small();
@@ -57,6 +57,8 @@ class StepLog : public Part {
   std::unique_ptr<SegmentStore> store_;
   ColumnCodec codec_;
   std::deque<Group> groups_;
+  std::vector<int32_t> ranks_;                 // that rows of the attempt `ranks_attempt_` have had
+  int32_t ranks_attempt_ = -1;
   size_t waiting_ = 0, held_cells_ = 0;
   bool stale_ = false;                         // the catalogue must be read again
   int32_t last_attempt_ = -1;

@@ -28,7 +28,6 @@ class JobRows {
   StepRow next() {
     StepRow row;
     row.step = step_++;
-    row.world = static_cast<uint32_t>(shape_.ranks);
     std::vector<RankStep> steps(static_cast<size_t>(shape_.ranks));
     double latest = 0;
     std::vector<double> before(steps.size());
@@ -124,9 +123,8 @@ class WildRows {
     StepRow row;
     step_ += random_() % 16 == 0 ? 1 + static_cast<uint32_t>(random_() % 1000) : 1;
     row.step = step_;
-    row.world = static_cast<uint32_t>(ranks_);
     for (int r = 0; r < ranks_; ++r)
-      if (random_() % 8 != 0) row.cells.push_back(cell(r));
+      if (random_() % 8 != 0 || (r + 1 == ranks_ && row.cells.empty())) row.cells.push_back(cell(r));
     return row;
   }
 

@@ -249,14 +249,16 @@ class Play {
       }
     EngineOptions options = s.options;
     engine_ = std::make_unique<Engine>(options);
-    for (int r = 0; r < s.ranks; ++r) engine_->announce(r, world());
+    for (int r = 0; r < s.ranks; ++r)
+      if (observed(r) && !s.joins.contains(r)) engine_->announce(r, world());
   }
 
   // For those who listen while it plays, and for what is left of the ranks afterwards.
   Engine& engine() { return *engine_; }
   std::vector<RankLife> lives() {
     std::vector<RankLife> out;
-    for (RankWriter& lane : lanes_) out.push_back(lane.builder().life());
+    for (int r = 0; r < s_.ranks; ++r)
+      if (observed(r)) out.push_back(lanes_[r].builder().life());
     return out;
   }
 
