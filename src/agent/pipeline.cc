@@ -10,6 +10,7 @@ namespace stepscope {
 namespace {
 
 constexpr size_t kMaxNotes = 64;
+constexpr uint64_t kTellNs = 1'000'000'000;
 constexpr size_t kMaxWaitingSteps = 256;  // of a process that is not seated or not placed yet
 
 bool is_version_fact(std::string_view key) {
@@ -311,6 +312,11 @@ double Pipeline::pump(uint64_t now_ns) {
   follow_renumbered(now_ns);
   qualify_all(now_ns);
   feed_ready();
+  if (now_ns - told_ns_ >= kTellNs) {
+    told_ns_ = now_ns;
+    tell_lives();
+    engine_.tick(static_cast<int64_t>(now_ns));
+  }
   return fullest;
 }
 
@@ -394,6 +400,7 @@ void Pipeline::merge_facts(const RankTail& tail) {
   for (const std::string& text : tail.life().unavailable) unavailable(text);
   const std::string who = "rank " + std::to_string(tail.identity().rank);
   if (tail.totals().damaged > 0) note(who + ": its black box was scribbled over or cut short; its losses are a lower bound");
+  if (const std::string thread = tail.ended_thread(); !thread.empty()) note(who + ": a thread of it ended by " + thread);
   if (!tail.numbers_certain()) note(who + ": steps were lost while the observer was away; step numbers may be too low");
 }
 

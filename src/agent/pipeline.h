@@ -106,6 +106,7 @@ class Pipeline {
   std::vector<int64_t> earlier_ends_ns_;      // last records of the attempt before this one
   std::vector<UncleanDeath> earlier_deaths_;  // of earlier attempts and of processes that were replaced
   std::set<uint64_t> told_communicators_;
+  uint64_t told_ns_ = 0;                      // when lives were last told without a step
   std::map<uint64_t, size_t> told_groups_;    // group id → members told
   std::map<std::string, std::string> versions_;
   blackbox::ReadStats earlier_totals_;

@@ -127,6 +127,18 @@ std::vector<RankStep> RankTail::take_steps() {
   return steps;
 }
 
+bool RankTail::exited_cleanly() const {
+  // Neither os._exit(0), which skips the exit handlers, is a loss, nor a signal after them a clean end.
+  const bool closed = (identity_.life & blackbox::kLifeClosed) != 0;
+  if (wait_status_ && WIFSIGNALED(*wait_status_)) return false;
+  return closed || (wait_status_ && WIFEXITED(*wait_status_) && WEXITSTATUS(*wait_status_) == 0);
+}
+
+std::string RankTail::ended_thread() const {
+  const bool of_thread = ended_ && exited_cleanly() && wait_status_.value_or(0) == 0 && !(identity_.life & blackbox::kLifeException);
+  return of_thread ? builder_.life().exception : "";
+}
+
 RankLife RankTail::life() const {
   RankLife life = builder_.life();
   life.rank = identity_.rank;
@@ -146,15 +158,18 @@ RankLife RankTail::life() const {
     life.startup[index(Category::kUnattributed)] = std::max<int64_t>(0, cut_ns_ - before_->first_step_ns);
   }
   life.ended = ended_;
+  life.open_phase = builder_.phase();
   life.teardown_begun = life.teardown_begun || (identity_.life & (blackbox::kLifeTeardown | blackbox::kLifeClosed)) != 0;
   if (life.exception.empty() && (identity_.life & blackbox::kLifeException)) life.exception = "uncaught exception";
   if (wait_status_) {
     life.exit_signal = WIFSIGNALED(*wait_status_) ? WTERMSIG(*wait_status_) : 0;
     life.exit_code = WIFEXITED(*wait_status_) ? WEXITSTATUS(*wait_status_) : -1;
   }
-  // Neither os._exit(0), which skips the exit handlers, is a loss, nor a signal after them a clean end.
-  const bool closed = (identity_.life & blackbox::kLifeClosed) != 0;
-  life.clean_exit = life.exit_signal == 0 && (closed || life.exit_code == 0);
+  life.clean_exit = exited_cleanly();
+  if (!ended_thread().empty()) {
+    life.exception.clear();
+    life.exception_ns = 0;
+  }
   const blackbox::ReadStats totals = reader_.totals();
   life.records = totals.read;
   life.lost = totals.lost;

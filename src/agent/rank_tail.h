@@ -54,12 +54,15 @@ class RankTail {
   // Asks the rank to stamp completions of collectives until so many of its optimizer calls have ended.
   void ask_stamps(uint64_t until_optimizer_ends);
   bool numbers_certain() const { return numbers_certain_; }
+  // The exception that ended a thread of the process, which then ended as it should; "" = none did.
+  std::string ended_thread() const;
   uint32_t steps() const { return builder_.life().steps + offset_; }
 
  private:
   explicit RankTail(blackbox::RingReader reader);
   void refresh_identity();
   void apply_mark();
+  bool exited_cleanly() const;
   void push(const std::vector<blackbox::Record>& records);
 
   blackbox::RingReader reader_;

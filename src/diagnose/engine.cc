@@ -27,6 +27,7 @@ constexpr uint32_t kRarelyStride = 4;
 // Of recorded time between two evaluations, at least: one costs some 0.2 ms per rank, and short steps would ask for many.
 constexpr int64_t kPauseNs = 100'000'000, kPausePerRankNs = 20'000'000;
 constexpr size_t kMaxStoppedMoments = 64;
+constexpr int64_t kLookNs = 1'000'000'000;
 constexpr int kMostRanks = 1 << 20;
 constexpr uint32_t kWideEvery = 2;  // evaluations; what shows in the newest steps alone is seen in each
 constexpr size_t kLiveRows = 96;  // the newest steps that live rules about shares and pauses look at
@@ -47,6 +48,8 @@ struct Engine::Impl {
   std::vector<Section> sections;
   std::vector<Finding> wide_said, rarely_said;  // newest, asked for more rarely than the rest
   uint32_t evaluations = 0, judged_steps = 0, rarely_due = 0, offset = 0;
+  int64_t now_ns = 0, looked_ns = 0;  // as tick() told; when it last looked for steps that do not end
+  bool still = false;                 // there was one
   int64_t interrupted_ns = 0, judged_end_ns = std::numeric_limits<int64_t>::min() / 2;  // end of the newest row that was judged
   bool over = false;
   double flops_per_step = 0, peak_flops = 0;
@@ -118,6 +121,8 @@ struct Engine::Impl {
     Judged j;
     j.limits = &limits;
     j.over = over;
+    j.now_ns = now_ns;
+    j.interrupted_ns = interrupted_ns;
     j.ranks = table.ranks();
     j.with_warmup = without(scope, kTagProvisional);
     const auto warmup = static_cast<uint32_t>(limits.warmup_steps);
@@ -192,8 +197,14 @@ struct Engine::Impl {
     if (closed == 0 || closed < judged_steps + stride()) return;
     const int64_t since_ns = newest_end_ns() - judged_end_ns;
     if (since_ns >= 0 && since_ns < kPauseNs + kPausePerRankNs * static_cast<int64_t>(table.seen().size())) return;
-    judged_steps = closed;
     judged_end_ns += since_ns;
+    still = false;
+    judge_newest();
+  }
+
+  void judge_newest() {
+    const uint32_t closed = table.closed();
+    judged_steps = closed;
     const auto newest = static_cast<size_t>(limits.straggler_live_steps + limits.warmup_steps);
     std::vector<Finding> said = ask(judged(newest_rows(table, newest)));
     if (evaluations++ % kWideEvery == 0) wide_said = ask(judged(newest_rows(table, kLiveRows)));
@@ -262,6 +273,17 @@ void Engine::begin_attempt(int world_size) {
 }
 
 void Engine::set_unhooked(UnhookedProcess process) { impl_->unhooked = std::move(process); }
+
+void Engine::tick(int64_t now_ns) {
+  Impl& m = *impl_;
+  m.now_ns = std::max(m.now_ns, now_ns);
+  if (m.over || m.table.closed() == 0 || m.now_ns - m.looked_ns < kLookNs) return;
+  m.looked_ns = m.now_ns;
+  const bool still = !m.judged(newest_rows(m.table, kLiveRows)).overdue_steps().empty();
+  if (still == std::exchange(m.still, still)) return;
+  m.judge_newest();
+}
+
 void Engine::set_interrupted(int64_t at_ns) { impl_->interrupted_ns = at_ns; }
 
 void Engine::add_external(Finding finding) {

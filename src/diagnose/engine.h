@@ -50,6 +50,9 @@ class Engine {
   void begin_attempt(int world_size = 0);
   // Somebody asked the run to stop (Ctrl-C, SIGTERM): ranks that end after this moment are not lost.
   void set_interrupted(int64_t at_ns);
+  // Time that passes with or without steps (CLOCK_MONOTONIC), after set_life() where a life has news: a step that does not
+  // end is noticed. Looks at most once a second of it.
+  void tick(int64_t now_ns);
   // Said where no rank has appeared: this process has torch loaded and not our hooks.
   void set_unhooked(UnhookedProcess process);
   // Facts for rules that stand outside of steps (System, Process sections; sampler). Sections and findings are merged.

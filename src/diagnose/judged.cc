@@ -93,6 +93,39 @@ bool Judged::may_hide_later_ranks(const Rows& rows, int rank, double lost_ms) {
   return 2 * unsure_ms > caused_ms && behind_ms >= lost_ms;
 }
 
+static bool takes_long(Category phase) {
+  switch (phase) {
+    case Category::kCompile:
+    case Category::kCheckpoint:
+    case Category::kValidation:
+    case Category::kLogging:
+    case Category::kEpochStart:
+    case Category::kUserCode: return true;
+    default: return false;
+  }
+}
+
+std::vector<OpenStep> Judged::overdue_steps() const {
+  std::vector<double> walls;
+  for (const StepRow* row : with_warmup.rows) walls.push_back(row->wall_ms * 1e-3);
+  if (walls.empty()) return {};
+  const double longest_s = *std::max_element(walls.begin(), walls.end());
+  const double least_s = std::max({limits->standstill_s, limits->standstill_steps * median(std::move(walls)), longest_s});
+  // Others wait for a rank that is at it.
+  const bool pauses = std::any_of(lives->begin(), lives->end(), [](const auto& life) { return !life.second.teardown_begun && takes_long(life.second.open_phase); });
+  const double limit_s = pauses ? std::max(least_s, limits->standstill_pause_s) : least_s;
+  std::vector<OpenStep> out;
+  for (const auto& [rank, life] : *lives) {
+    const bool left = life.teardown_begun || (life.ended && life.clean_exit && !life.stopped);
+    if (left || life.steps == 0 || life.last_step_ns == 0) continue;
+    int64_t until_ns = life.ended ? life.end_ns : now_ns;
+    if (interrupted_ns > 0) until_ns = std::min(until_ns, interrupted_ns);
+    const double open_s = static_cast<double>(until_ns - life.last_step_ns) * 1e-9;
+    if (open_s > limit_s) out.push_back({rank, life.steps, open_s, life.open_phase});
+  }
+  return out;
+}
+
 Severity Judged::severity(double share) const {
   return share >= limits->crit_share ? Severity::kCrit : share >= limits->warn_share ? Severity::kWarn : Severity::kInfo;
 }

@@ -20,9 +20,19 @@
 
 namespace stepscope {
 
+// A step that has not ended.
+struct OpenStep {
+  int rank = -1;
+  uint32_t step = 0;
+  double open_s = 0;  // since the end of the step before
+  Category phase = Category::kUnattributed;
+};
+
 struct Judged {
   const Thresholds* limits = nullptr;
   bool over = false;            // the run has ended
+  int64_t now_ns = 0;           // CLOCK_MONOTONIC as told while the run goes on; 0 = not told
+  int64_t interrupted_ns = 0;   // somebody asked the run to stop; 0 = nobody did
   int ranks = 0;                // of the job
   int world = 0;                // ranks of the job, seen or not
   std::vector<int> seen;        // ranks that have a step in scope, ascending; what is compared, waits or is a victim is among them
@@ -61,6 +71,9 @@ struct Judged {
   // Where rank `rank` made others wait for `lost_ms` in these rows: whether ranks that were not seen may have been later
   // still, so that nothing would have been won without it. All who met were held up after it came for at least as long.
   static bool may_hide_later_ranks(const Rows& rows, int rank, double lost_ms);
+  // Ranks whose newest step should long have ended: open for longer than any step so far, and than a few of the usual ones;
+  // while a rank is in a phase that takes long by nature, than `standstill_pause_s`. Leaving the program is no step.
+  std::vector<OpenStep> overdue_steps() const;
   // Severity of a cost share for ordinary kinds and for share kinds.
   Severity severity(double share) const;
   Severity share_severity(double share) const;

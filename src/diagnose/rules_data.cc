@@ -1,4 +1,5 @@
 // NO_DATA, WARMUP, INCOMPLETE_DATA: too little evidence, said plainly instead of a verdict.
+#include <algorithm>
 
 #include "base/text_format.h"
 #include "diagnose/judged.h"
@@ -14,6 +15,27 @@ Finding about_data(FindingKind kind, std::string title, std::string action) {
   f.title = std::move(title);
   f.action = std::move(action);
   return f;
+}
+
+// Steps that should long have ended: what they cost is in no figure of the steps that have.
+void add_standstill(const Judged& j, const std::vector<OpenStep>& overdue, Finding& f) {
+  const OpenStep& longest = *std::max_element(overdue.begin(), overdue.end(), [](const OpenStep& a, const OpenStep& b) { return a.open_s < b.open_s; });
+  std::vector<int> ranks;
+  for (const OpenStep& open : overdue) ranks.push_back(open.rank);
+  const std::string phase = longest.phase == Category::kUnattributed ? "" : formatted(", in {}", name(longest.phase));
+  const std::string words = formatted("step {} of {} has not ended after {:.0f} s{}", longest.step, text_ranks(ranks), longest.open_s, phase);
+  if (f.title.empty()) f.title = "S" + words.substr(1);
+  else f.title += "; " + words;
+  if (f.action.empty()) f.action = "see what these ranks are at: py-spy dump, or the job's log; the figures rest on the steps before";
+  const double share = longest.open_s / (longest.open_s + j.run_wall_ms * 1e-3);
+  if (share >= j.limits->warn_share) f.severity = std::max(f.severity, Severity::kWarn);
+  if (share > f.cost_share) {
+    f.cost_share = share;
+    f.cost_seconds = longest.open_s;
+    f.phase = std::string(name(longest.phase));
+    f.first_step = f.last_step = longest.step;
+  }
+  for (const OpenStep& open : overdue) f.evidence.push_back({"open_step_s", open.rank, open.open_s, {}, std::string(name(open.phase))});
 }
 
 }  // namespace
@@ -40,7 +62,16 @@ void judge_data(const Judged& j, std::vector<Finding>& out) {
   const int missing = std::max(j.ranks, j.world) - static_cast<int>(j.lives->size());
   const double unresolved = j.share_of_job(Category::kUnresolved);
   const bool priced = unresolved >= t.warn_share;
-  if (j.coverage >= t.min_coverage && silent.empty() && missing <= 0 && !priced) return;
+  const std::vector<OpenStep> overdue = j.overdue_steps();
+  const bool complete = j.coverage >= t.min_coverage && silent.empty() && missing <= 0 && !priced;
+  if (complete && overdue.empty()) return;
+  if (complete) {
+    Finding f = about_data(FindingKind::kIncompleteData, "", "");
+    f.coverage = j.coverage;
+    add_standstill(j, overdue, f);
+    out.push_back(std::move(f));
+    return;
+  }
   std::string title = j.half_seen() ? formatted("{} of {} ranks were seen", j.ever_seen, j.world)
                                     : formatted("Figures rest on {} of all ranks and steps", text_share(j.coverage));
   if (priced)
@@ -66,6 +97,7 @@ void judge_data(const Judged& j, std::vector<Finding>& out) {
   }
   if (!silent.empty()) f.evidence.push_back({"ranks_without_steps", {}, static_cast<double>(silent.size()), {}, text_ranks(silent)});
   if (missing > 0) f.evidence.push_back({"ranks_not_seen", {}, static_cast<double>(missing), {}, ""});
+  if (!overdue.empty()) add_standstill(j, overdue, f);
   out.push_back(std::move(f));
 }
 
