@@ -347,11 +347,14 @@ bool Pipeline::feed_placed() {
     }
   }
   if (steps.empty()) return false;
-  tell_lives();
+  std::set<int> delivering;  // an end counts from the last step on
+  for (const auto& [number, entry] : steps) delivering.insert(entry.first);
+  tell_lives(delivering);
   for (auto& [number, entry] : steps) {
     clock_.note(number, entry.second.end_ns);
     engine_.feed(entry.first, std::move(entry.second));
   }
+  tell_lives();
   return true;
 }
 
@@ -373,10 +376,11 @@ bool Pipeline::place_newcomers() {
   return placed;
 }
 
-void Pipeline::tell_lives() {
+void Pipeline::tell_lives(const std::set<int>& as_alive) {
   for (const auto& [rank, seat] : now_.ranks) {
     RankLife life = life_of(rank, seat);
     life.stopped = interrupted_ns_ > 0 && (!life.ended || life.ended_by_stop(interrupted_ns_));
+    if (as_alive.contains(rank)) life.ended = false;
     engine_.set_life(rank, life);
   }
 }

@@ -88,7 +88,7 @@ class Pipeline {
   bool feed_placed();
   bool place_newcomers();
   RankLife life_of(int rank, const Seat& seat) const;  // its steps as the attempt counts them
-  void tell_lives();
+  void tell_lives(const std::set<int>& as_alive = {});  // those of `as_alive` as if they had not ended
   void keep_lost(const std::vector<RankLife>& lives, const std::string& suffix, Severity at_most);
   void record_death(TailId id);
   void merge_facts(const RankTail& tail);

@@ -288,7 +288,7 @@ class Play {
         lane.builder().finish(static_cast<int64_t>(lane.now()));
         lane.builder().life().ended = lane.builder().life().clean_exit = true;
       }
-      deliver(r);
+      deliver({r});
     }
     engine_->finish();
     return engine_->snapshot();
@@ -466,7 +466,6 @@ class Play {
     lane.builder().finish(static_cast<int64_t>(lane.now()));
     life.ended = true;
     life.exit_signal = loss.signal;
-    if (observed(r)) engine_->set_life(r, life);
   }
 
   // The ranks of a group go on when the last of them is there; `spent` then holds the same for all of them.
@@ -501,19 +500,23 @@ class Play {
     return joins == s_.joins.end() || step >= static_cast<uint32_t>(joins->second);
   }
 
-  void deliver(int r) {
-    bool any = !s_.joins.contains(r);
-    for (RankStep& step : lanes_[r].builder().take_completed()) {
-      if (!observed(r) || !joined(r, step.step)) continue;
-      engine_->feed(r, std::move(step));
-      any = true;
+  // As the agent does: who has steps is announced, they are fed, and then their ends are told.
+  void deliver(const std::vector<int>& ranks) {
+    std::vector<std::pair<int, std::vector<RankStep>>> all;
+    for (int r : ranks) {
+      std::vector<RankStep> steps = lanes_[r].builder().take_completed();
+      if (!observed(r)) continue;
+      std::erase_if(steps, [&](const RankStep& step) { return !joined(r, step.step); });
+      if (!steps.empty()) engine_->announce(r, world());
+      all.push_back({r, std::move(steps)});
     }
-    if (observed(r) && (any || lanes_[r].builder().life().ended)) engine_->set_life(r, lanes_[r].builder().life());
+    for (auto& [r, steps] : all) {
+      const bool any = !s_.joins.contains(r) || !steps.empty();
+      for (RankStep& step : steps) engine_->feed(r, std::move(step));
+      if (any || lanes_[r].builder().life().ended) engine_->set_life(r, lanes_[r].builder().life());
+    }
   }
-
-  void deliver() {
-    for (int r = 0; r < s_.ranks; ++r) deliver(r);
-  }
+  void deliver() { deliver(all_ranks(s_.ranks)); }
 
   const Scenario& s_;
   std::mt19937_64 rng_;
