@@ -66,7 +66,7 @@ TEST(StepTableMemory, OldRowsLoseTheirDetailAndTheNewestKeepIt) {
   ASSERT_FALSE(table.sample().empty());
   EXPECT_FALSE(table.sample().front().detailed);
   EXPECT_TRUE(table.sample().front().find(3)->segments.empty());
-  EXPECT_FLOAT_EQ(table.sample().front().find(3)->stall_ms, 0.13f);
+  EXPECT_NEAR(table.sample().front().find(3)->stall_ms, 0.13, 1e-5);
   const auto& recent = table.recent();
   for (size_t i = recent.size() - 64; i < recent.size(); ++i) EXPECT_EQ(recent[i].find(3)->stalls.size(), 130u);
   bool detailed = false;  // once there is detail, every newer row has it
