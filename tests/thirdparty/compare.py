@@ -1,12 +1,13 @@
 """What the observed runs of a project did otherwise than the bare ones. Pure.
 
 An aspect of a test (its outcome, what it raised, its warnings, what it printed) counts when all bare runs agree in it;
-else it is set aside. It differs when an observed run shows anything that no bare run did.
+else only what is left of it without numbers, if they agree in that; else it is set aside. It differs when an observed run shows anything that no bare run did.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -58,19 +59,28 @@ def compare(bare: Sequence[Ran], observed: Sequence[Ran]) -> Verdict:
 
 def _test(verdict: Verdict, name: str, bare: list[dict[str, Any] | None], observed: list[dict[str, Any] | None]) -> None:
     verdict.passed += bool(bare[0]) and bare[0]["outcome"].get("call") == "passed"
+    unsteady = False
     for aspect in ASPECTS:
-        usual = {_word(t, aspect) for t in bare}
-        if len(usual) > 1:
-            if aspect == "outcome":
-                verdict.flaky.append(name)
-                return
-            verdict.unsteady += 1
+        words = _word
+        usual = {words(t, aspect) for t in bare}
+        if len(usual) > 1 and aspect == "outcome":
+            verdict.flaky.append(name)
             return
-        new = {_word(t, aspect) for t in observed} - usual
+        if len(usual) > 1:  # seconds and the like differ each time: what is left without numbers is compared
+            unsteady, words = True, _word_without_numbers
+            usual = {words(t, aspect) for t in bare}
+            if len(usual) > 1:
+                continue
+        new = {words(t, aspect) for t in observed} - usual
         if new:
             verdict.differing.append(name)
             verdict.differences.append(f"{name}: {aspect} {' or '.join(sorted(new))[:1500]}; bare {usual.pop()[:1500]}")
             return
+    verdict.unsteady += unsteady
+
+
+def _word_without_numbers(test: dict[str, Any] | None, aspect: str) -> str:
+    return re.sub(r"[-+ ]*\d[\d.,:]*(e[-+]?\d+)?", "#", _word(test, aspect))
 
 
 def _word(test: dict[str, Any] | None, aspect: str) -> str:

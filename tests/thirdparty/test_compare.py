@@ -64,6 +64,18 @@ def test_an_exit_code_differs_unless_bare_ones_do():
     assert not compare([ran(1), ran()], [ran(1), ran()]).differences
 
 
+def test_seconds_that_differ_each_time_hide_no_line():
+    bare = [ran(said={"stdout": "epoch 1 0.0131 s\n"}), ran(said={"stdout": "epoch 1  12.5 s\n"})]
+    verdict = compare(bare, [ran(said={"stdout": "epoch 1 7.0e-05 s\n"})])
+    assert not verdict.differences and verdict.unsteady == 1
+    assert compare(bare, [ran(said={"stdout": "epoch 1 0.02 s\nstepscope\n"})]).differing == ["a"]
+
+
+def test_unsteady_warnings_hide_no_output():
+    bare = [ran(warnings=["a"]), ran(warnings=["b"])]
+    assert compare(bare, [ran(warnings=["a"], said={"stdout": "4\n"})]).differing == ["a"]
+
+
 def test_the_order_of_warnings_is_no_difference():
     assert not compare([ran(warnings=["a", "b"])], [ran(warnings=["b", "a"])]).differences
 

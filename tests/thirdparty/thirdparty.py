@@ -142,7 +142,8 @@ def page(rows: dict[str, dict[str, Any]]) -> list[str]:
         "Written by `make thirdparty` (`tests/thirdparty/`). The projects' own tests, from their source packages, bare, under"
         " `stepscope run` and bare again in one environment. `ok`: every test has the same outcome, raises the same, gives the same"
         " warnings at the same lines and prints the same, and the exit codes are equal. *Flaky*: the outcome differs from one bare run"
-        " to the other; *unsteady*: warnings or output do; both are not compared. Seconds are the tests' own, in sum, the mean of the"
+        " to the other, it is not compared; *unsteady*: warnings or output do, mostly in seconds: only what is left without numbers is"
+        " compared. Seconds are the tests' own, in sum, the mean of the"
         " runs; scripts: the whole run, with its start and our summary.",
         "",
         f"{datetime.date.today().isoformat()}, commit {commit}, Python {platform.python_version()}, {platform.system()} {platform.machine()},"
