@@ -144,22 +144,26 @@ def page(rows: dict[str, dict[str, Any]]) -> list[str]:
         " warnings at the same lines and prints the same, and the exit codes are equal. *Flaky*: the outcome differs from one bare run"
         " to the other, it is not compared; *unsteady*: warnings or output do, mostly in seconds: only what is left without numbers is"
         " compared. Seconds are the tests' own, in sum, the mean of the"
-        " runs; scripts: the whole run, with its start and our summary.",
+        " runs; scripts: the whole run, with its start and our summary. CPU times: of the test process and the"
+        " children it waited for, which a busy machine disturbs less. A row that is missing was not run.",
         "",
         f"{datetime.date.today().isoformat()}, commit {commit}, Python {platform.python_version()}, {platform.system()} {platform.machine()},"
         f" {os.cpu_count()} cores. Other work ran on the machine's cores meanwhile: ratios of single rows carry some per cent of noise.",
         "",
-        "| project | version | torch | tests | pass | flaky | unsteady | bare | observed | times | result |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        "| project | version | torch | tests | pass | flaky | unsteady | bare | observed | times | CPU times | result |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for p, r in shown:
         result = f"{len(r['differences'])} differ" if r["differences"] else "ok"
         times = r["observed_s"] / r["bare_s"] if r["bare_s"] else 1.0
+        cpu = f"{r['observed_cpu_s'] / r['bare_cpu_s']:.3f}" if r["bare_cpu_s"] else "–"
         lines.append(f"| {p.key} | {r['version']} | {r['torch']} | {r['tests']} | {r['passed']} | {len(r['flaky'])} | {r['unsteady']}"
-                     f" | {r['bare_s']:.1f} s | {r['observed_s']:.1f} s | {times:.3f} | {result} |")
+                     f" | {r['bare_s']:.1f} s | {r['observed_s']:.1f} s | {times:.3f} | {cpu} | {result} |")
     bare, observed = (sum(r[k] for _, r in shown) for k in ("bare_s", "observed_s"))
     if bare:
-        lines += ["", f"In sum {bare:.0f} s bare, {observed:.0f} s observed: {observed / bare:.3f} times (asked: at most {LIMIT})."]
+        cpu = [sum(r[k] for _, r in shown) for k in ("bare_cpu_s", "observed_cpu_s")]
+        lines += ["", f"In sum {bare:.0f} s bare, {observed:.0f} s observed: {observed / bare:.3f} times (asked: at most {LIMIT});"
+                  f" CPU time of the suites {cpu[0]:.0f} s and {cpu[1]:.0f} s: {cpu[1] / max(cpu[0], 1e-9):.3f} times."]
     for p, r in shown:
         for d in r["differences"]:
             lines += ["", f"* {p.key}: {d[:300]}"]
