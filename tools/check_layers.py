@@ -3,7 +3,7 @@
 
 A room is a folder of src/. Three rules:
   1. A file includes headers of its own room and of the rooms that ARROWS allows.
-  2. Pure rooms (align, analyze, diagnose, report) include no header for sockets, files, clocks, threads or SQLite.
+  2. Pure rooms (PURE_ROOMS) include no header for sockets, files, clocks, threads or SQLite.
   3. Some libraries are kept behind few files: LIBRARIES says which room may include which.
 Tests, benchmarks and fuzzers beside the code may see what their room sees, every room their room builds on, and
 test libraries.
@@ -29,14 +29,16 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "analyze": ("base/result.h", "align"),
     "diagnose": ("base/result.h", "base/text_format.h", "align", "analyze"),
     "store": ("base", "align", "analyze", "diagnose"),
-    "report": ("base/result.h", "base/text_format.h", "align", "diagnose", "store"),
+    "replay": ("base/result.h", "base/text_format.h"),
+    "report": ("base/result.h", "base/text_format.h", "align", "diagnose", "store", "replay"),
     "agent": ("base", "blackbox", "sampler", "align", "analyze", "diagnose", "store", "report"),
     "serve": ("base", "align", "diagnose", "store", "report"),
     "tui": ("base", "align", "diagnose", "store", "report"),
-    "cli": ("base", "blackbox", "sampler", "align", "analyze", "diagnose", "store", "report", "agent", "serve", "tui"),
+    "cli": ("base", "blackbox", "sampler", "align", "analyze", "diagnose", "store", "replay", "report",
+            "agent", "serve", "tui"),
 }
 
-PURE_ROOMS = ("align", "analyze", "diagnose", "report")
+PURE_ROOMS = ("align", "analyze", "diagnose", "replay", "report")
 IMPURE_HEADERS = re.compile(
     r"^(sys/(?!types\.h)\w+\.h|netinet/.*|arpa/.*|fcntl\.h|unistd\.h|poll\.h|pthread\.h|time\.h|sqlite3\.h"
     r"|ctime|chrono|fstream|iostream|filesystem|thread|mutex|condition_variable|future|boost/.*)$"

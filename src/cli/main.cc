@@ -87,6 +87,7 @@ class FrontDoor {
     add_run();
     add_report();
     add_compare();
+    add_whatif();
     add_inspect();
     add_explain();
     add_doctor();
@@ -157,6 +158,13 @@ class FrontDoor {
     app->add_flag("--json", compare_.json, "JSON instead of text");
   }
 
+  void add_whatif() {
+    CLI::App* app = add("whatif", "Replay a trace of operations: what stragglers cost, which worker, stage or type they are",
+                        [this] { return verb_whatif(whatif_); });
+    app->add_option("trace", whatif_.trace, "CSV, one operation of one worker in one step per line")->required();
+    app->add_flag("--json", whatif_.json, "JSON instead of text");
+  }
+
   void add_inspect() {
     CLI::App* app = add("inspect", "Print the records of a black box as JSON, one per line",
                         [this] { return verb_inspect(ring_); });
@@ -207,6 +215,7 @@ class FrontDoor {
   ReportVerb report_;
   CompareVerb compare_;
   DoctorVerb doctor_;
+  WhatifVerb whatif_;
   std::string ring_, kind_;
   int pid_ = 0;
 };

@@ -53,6 +53,13 @@ int verb_compare(const CompareVerb& verb);
 // Prints the names and records of a black box as JSON, one object a line.
 int verb_inspect(const std::string& path);
 
+// How much stragglers cost the job that an operation trace (CSV) shows, and who they are. 2 when it cannot be read.
+struct WhatifVerb {
+  std::string trace;
+  bool json = false;
+};
+int verb_whatif(const WhatifVerb& verb);
+
 // Prints the page about a kind of finding; "" lists all pages.
 int verb_explain(const std::string& kind);
 
