@@ -30,15 +30,16 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "diagnose": ("base/result.h", "base/text_format.h", "align", "analyze"),
     "store": ("base", "align", "analyze", "diagnose"),
     "replay": ("base/result.h", "base/text_format.h"),
-    "report": ("base/result.h", "base/text_format.h", "align", "diagnose", "store", "replay"),
+    "flight": ("base/result.h", "base/text_format.h"),
+    "report": ("base/result.h", "base/text_format.h", "align", "diagnose", "store", "replay", "flight"),
     "agent": ("base", "blackbox", "sampler", "align", "analyze", "diagnose", "store", "report"),
     "serve": ("base", "align", "diagnose", "store", "report"),
     "tui": ("base", "align", "diagnose", "store", "report"),
-    "cli": ("base", "blackbox", "sampler", "align", "analyze", "diagnose", "store", "replay", "report",
+    "cli": ("base", "blackbox", "sampler", "align", "analyze", "diagnose", "store", "replay", "flight", "report",
             "agent", "serve", "tui"),
 }
 
-PURE_ROOMS = ("align", "analyze", "diagnose", "replay", "report")
+PURE_ROOMS = ("align", "analyze", "diagnose", "replay", "flight", "report")
 IMPURE_HEADERS = re.compile(
     r"^(sys/(?!types\.h)\w+\.h|netinet/.*|arpa/.*|fcntl\.h|unistd\.h|poll\.h|pthread\.h|time\.h|sqlite3\.h"
     r"|ctime|chrono|fstream|iostream|filesystem|thread|mutex|condition_variable|future|boost/.*)$"
@@ -46,7 +47,7 @@ IMPURE_HEADERS = re.compile(
 
 # library header -> rooms that may include it
 LIBRARIES: dict[str, tuple[str, ...]] = {
-    r"nlohmann/": ("report", "agent", "serve", "store", "cli"),
+    r"nlohmann/": ("flight", "report", "agent", "serve", "store", "cli"),
     r"CLI/": ("cli",),
     r"boost/": ("agent", "serve"),
     r"toml\+\+/": ("cli",),

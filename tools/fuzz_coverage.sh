@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")/.."
 CORPUS=${1:-build/fuzz-corpus}
 cmake --preset coverage >build/cmake-coverage.log 2>&1 || { cat build/cmake-coverage.log; exit 1; }
-cmake --build --preset coverage -j "${JOBS:-2}" --target ring_reader_fuzz run_file_fuzz column_codec_fuzz settings_fuzz summary_read_fuzz control_channel_fuzz trace_csv_fuzz >build/build-coverage.log 2>&1 || { tail -n 30 build/build-coverage.log; exit 1; }
+cmake --build --preset coverage -j "${JOBS:-2}" --target ring_reader_fuzz run_file_fuzz column_codec_fuzz settings_fuzz summary_read_fuzz control_channel_fuzz trace_csv_fuzz rank_dump_fuzz >build/build-coverage.log 2>&1 || { tail -n 30 build/build-coverage.log; exit 1; }
 failed=0
 
 # decoder FUZZERS FILES…: the corpora of several fuzzers count together
@@ -34,6 +34,7 @@ decoder run_file "run_file_fuzz column_codec_fuzz" src/store/column_codec.cc src
 decoder frames "control_channel_fuzz" src/agent/control_channel.cc src/agent/agent_config.cc
 decoder settings "settings_fuzz" src/cli/settings.cc src/cli/settings_file.cc
 decoder trace "trace_csv_fuzz" src/replay/trace_csv.cc src/replay/op_trace.cc
+decoder dump "rank_dump_fuzz" src/flight/pickle.cc src/flight/rank_dump.cc
 decoder summary "summary_read_fuzz" src/report/summary_read.cc
 [ "$failed" = 0 ] || { echo "fuzz_coverage: below 90 %"; exit 1; }
 echo "fuzz_coverage: every decoder at 90 % or above"

@@ -87,6 +87,7 @@ class FrontDoor {
     add_run();
     add_report();
     add_compare();
+    add_hang();
     add_whatif();
     add_inspect();
     add_explain();
@@ -158,6 +159,13 @@ class FrontDoor {
     app->add_flag("--json", compare_.json, "JSON instead of text");
   }
 
+  void add_hang() {
+    CLI::App* app = add("hang", "Compare Flight Recorder dumps of a job that stands still: which rank, and why",
+                        [this] { return verb_hang(hang_); });
+    app->add_option("dumps", hang_.paths, "folder of dumps, or files: pickle or JSON, one per rank")->required();
+    app->add_flag("--json", hang_.json, "JSON instead of text");
+  }
+
   void add_whatif() {
     CLI::App* app = add("whatif", "Replay a trace of operations: what stragglers cost, which worker, stage or type they are",
                         [this] { return verb_whatif(whatif_); });
@@ -216,6 +224,7 @@ class FrontDoor {
   CompareVerb compare_;
   DoctorVerb doctor_;
   WhatifVerb whatif_;
+  HangVerb hang_;
   std::string ring_, kind_;
   int pid_ = 0;
 };

@@ -60,6 +60,13 @@ struct WhatifVerb {
 };
 int verb_whatif(const WhatifVerb& verb);
 
+// Which rank keeps a job from going on, by its Flight Recorder dumps. 0 whatever the verdict; 2 when dumps cannot be read.
+struct HangVerb {
+  std::vector<std::string> paths;            // files, or folders that hold them
+  bool json = false;
+};
+int verb_hang(const HangVerb& verb);
+
 // Prints the page about a kind of finding; "" lists all pages.
 int verb_explain(const std::string& kind);
 
