@@ -11,6 +11,7 @@
 #include "analyze/run_sums.h"
 #include "analyze/stopped.h"
 #include "diagnose/finding_book.h"
+#include "diagnose/health.h"
 #include "diagnose/judged.h"
 #include "diagnose/rules_advice.h"
 #include "diagnose/snapshot_tables.h"
@@ -20,7 +21,7 @@ namespace stepscope {
 namespace {
 
 constexpr Rule kRules[] = {judge_progress, judge_data,      judge_stragglers, judge_imbalance, judge_pauses, judge_input, judge_bound, judge_comm,
-                           judge_device,   judge_allocator, judge_between,    judge_collectives, judge_observer, judge_balance, judge_advice};
+                           judge_device,   judge_allocator, judge_between,    judge_collectives, judge_trends, judge_observer, judge_loss, judge_advice};
 constexpr uint32_t kNoBaseline = kTagCompile | kTagCheckpoint | kTagValidation | kTagEpochStart | kTagProvisional | kTagLossy;
 constexpr size_t kHistoryRows = 384;  // of the whole run: enough for the shape of a growth
 constexpr uint32_t kRarelyStride = 4;
@@ -330,12 +331,17 @@ Snapshot Engine::snapshot() const {
     if (f.detected_step < 0 && m.table.closed()) f.detected_step = m.table.closed() - 1;
     s.findings.push_back(std::move(f));
   }
+  const Judged whole = m.judged(all_rows(m.table));
+  s.checks = health_checks(whole, s.findings);
+  if (auto word = closing_word(whole, s.checks)) {
+    word->detected_step = static_cast<int64_t>(m.table.closed()) - 1;
+    s.findings.push_back(std::move(*word));
+  }
   order_findings(s.findings);
   s.primary = primary_of(s.findings);
   s.steps = m.table.closed();
   s.observer.coverage = m.table.cells_expected() ? static_cast<double>(m.table.cells_seen()) / static_cast<double>(m.table.cells_expected()) : 0;
   s.observer.notes = m.notes;
-  const Judged whole = m.judged(all_rows(m.table));
   fill_epochs(s, m.epochs);
   fill_tables(s, whole, m.sums, m.sections, {m.flops_per_step, m.peak_flops});
   return s;

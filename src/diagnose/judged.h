@@ -140,8 +140,9 @@ void judge_allocator(const Judged&, std::vector<Finding>&);    // ALLOCATOR_THRA
 void judge_between(const Judged&, std::vector<Finding>&);      // CHECKPOINT_STALL … BETWEEN_STEPS_HEAVY, RECOMPILE_STORM
 void judge_collectives(const Judged&, std::vector<Finding>&);  // EXTRA_COLLECTIVES
 void judge_progress(const Judged&, std::vector<Finding>&);     // RANK_LOST, LATE_START
+void judge_trends(const Judged&, std::vector<Finding>&);       // STEP_TIME_CHANGE, STEP_TIME_DRIFT, STEP_TIME_JITTER
 void judge_observer(const Judged&, std::vector<Finding>&);     // OBSERVER_DEGRADED
-void judge_balance(const Judged&, std::vector<Finding>&);      // COMPUTE_BOUND, BALANCED: when nothing else was said
+void judge_loss(const Judged&, std::vector<Finding>&);         // UNEXPLAINED_LOSS: of what the others left open
 
 void judge_advice(const Judged&, std::vector<Finding>&);       // ADVICE
 

@@ -102,10 +102,20 @@ struct StepPoint {
   std::vector<float> rank_ms;            // in the order of Snapshot::ranks, NaN = not seen
 };
 
+// One of the checks that "healthy" is made of. Names: data_complete, no_costed_finding, other_time, ranks_keep_pace,
+// steady_step_time.
+struct HealthCheck {
+  std::string name;
+  bool passed = false;
+  std::optional<double> value, limit;    // shares of wall time (data_complete: of ranks × steps)
+  std::string text;                      // what decided: a kind of finding, a category
+};
+
 struct Snapshot {
   RunInfo run;
   std::vector<Finding> findings;         // ordered: primary first, then by severity and cost
   int primary = -1;                      // index into findings, -1 = none
+  std::vector<HealthCheck> checks;       // empty: too few steps for a verdict
   std::vector<Section> sections;         // system, process, step_time, step_memory, in this order
   std::string job_clock = "cpu";         // of job_ledger and phases: "gpu" where the steps were timed on the devices
   LedgerNs job_ledger{};                 // mean over ranks of steps_wall; startup and teardown left out

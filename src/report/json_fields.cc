@@ -81,6 +81,16 @@ std::string JsonFields::text(const char* key) const {
   return value->get<std::string>();
 }
 
+bool JsonFields::flag(const char* key) const {
+  const Json* value = find(key);
+  if (!value) return false;
+  if (!value->is_boolean()) {
+    complain(at(key), "true or false");
+    return false;
+  }
+  return value->get<bool>();
+}
+
 std::optional<double> JsonFields::number(const char* key) const {
   const Json* value = find(key);
   if (!value) return std::nullopt;

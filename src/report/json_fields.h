@@ -19,6 +19,7 @@ class JsonFields {
   bool has(const char* key) const { return find(key) != nullptr; }
 
   std::string text(const char* key) const;                       // missing, null: ""
+  bool flag(const char* key) const;                              // missing, null: false
   std::optional<double> number(const char* key) const;
   double number_or_zero(const char* key) const;                  // missing: 0; null: NaN, as it was written
   std::optional<int64_t> whole(const char* key, int64_t least, int64_t most) const;

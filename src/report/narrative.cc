@@ -120,6 +120,27 @@ Verdict verdict_of(const Snapshot& s) {
   return verdict_without_finding(s);
 }
 
+std::vector<std::string> check_phrases(const Snapshot& s) {
+  std::vector<std::string> out;
+  const auto phrase = [](const HealthCheck& c) {
+    const std::string value = c.value ? format_share(*c.value) : "", limit = c.limit ? format_share(*c.limit) : "";
+    const std::string decided = c.text.empty() ? "" : " (" + c.text + ")";
+    if (c.name == "data_complete") return formatted("{} of ranks × steps seen{}", value, decided);
+    if (c.name == "no_costed_finding") {
+      if (c.passed) return formatted("no finding costs {} or more", limit);
+      return c.value.value_or(0) > 0 ? formatted("a finding costs {}{}", value, decided) : formatted("a finding warns{}", decided);
+    }
+    if (c.name == "other_time") return formatted("{} of the time is not compute (limit {})", value, limit);
+    if (c.name == "ranks_keep_pace") return formatted("ranks wait {} for each other (limit {})", value, limit);
+    if (c.name == "steady_step_time") return c.passed ? std::string("step time is steady") : "step time is not steady" + decided;
+    return looked_up(kPatterns, c.name) + decided;
+  };
+  for (const bool passed : {false, true})
+    for (const HealthCheck& c : s.checks)
+      if (c.passed == passed) out.push_back((passed ? "✓ " : "✗ ") + phrase(c));
+  return out;
+}
+
 std::string thresholds_text(const RunInfo& run) {
   std::string out;
   for (const ChangedThreshold& t : run.thresholds)

@@ -41,6 +41,9 @@ std::string ranks_meant(const RunInfo& run);
 // How a run ended, for people: "completed", "crashed (exit code 1)", "killed by SIGKILL (exit code 137)".
 std::string status_text(const RunInfo& run);
 
+// The checks that "healthy" is made of, one phrase each, those that failed first: "✗ a finding costs 12 % (COMM_BOUND)".
+std::vector<std::string> check_phrases(const Snapshot& s);
+
 // "thresholds changed: warn_share 0.1 (default 0.05)"; "" when every one has its default.
 std::string thresholds_text(const RunInfo& run);
 

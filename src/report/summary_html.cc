@@ -212,6 +212,10 @@ std::string other_findings_html(const Snapshot& s) {
   return any ? title("Also found") + table.html("wide") : "";
 }
 
+std::string checks_html(const Snapshot& s) {
+  return s.checks.empty() ? "" : "<h2>Checks</h2>" + phrases(check_phrases(s));
+}
+
 std::string sections_html(const Snapshot& s) {
   std::string out = "<div class=\"sections\">";
   for (const Section& section : ordered_sections(s)) {
@@ -258,6 +262,7 @@ std::string summary_html(const Snapshot& s) {
   out += card(memory_html(s));
   out += card(collectives_html(s));
   out += card(other_findings_html(s));
+  out += card(checks_html(s));
   out += sections_html(s);
   out += footer_html(s);
   return out + "</main></body></html>\n";

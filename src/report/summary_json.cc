@@ -37,6 +37,15 @@ OrderedJson run_json(const RunInfo& run) {
           {"thresholds", std::move(thresholds)}};
 }
 
+OrderedJson checks_json(const Snapshot& s) {
+  OrderedJson out = OrderedJson::array();
+  for (const HealthCheck& c : s.checks) {
+    out.push_back({{"name", c.name}, {"passed", c.passed}, {"value", json_number(c.value)}, {"limit", json_number(c.limit)},
+                   {"text", json_text_or_null(c.text)}});
+  }
+  return out;
+}
+
 OrderedJson sections_json(const Snapshot& s) {
   OrderedJson out = OrderedJson::object();
   for (const Section& section : ordered_sections(s)) {
@@ -208,6 +217,7 @@ std::string summary_json(const Snapshot& s) {
   out["run"] = run_json(s.run);
   out["primary"] = has_primary ? findings[static_cast<size_t>(s.primary)] : OrderedJson(nullptr);
   out["findings"] = std::move(findings);
+  out["checks"] = checks_json(s);
   out["sections"] = sections_json(s);
   out["ledger"] = ledger_json(s);
   out["steps"] = steps_json(s);

@@ -214,6 +214,8 @@ Result<Snapshot> read_summary(std::string_view json, std::string_view source) {
   s.run = read_run(root.child("run"));
   for (const JsonFields& f : root.children("findings")) s.findings.push_back(read_finding(f));
   s.primary = primary_index(root, s.findings);
+  for (const JsonFields& f : root.children("checks"))
+    s.checks.push_back({f.text("name"), f.flag("passed"), f.number("value"), f.number("limit"), f.text("text")});
   read_steps(root.child("steps"), s);
   for (const JsonFields& f : root.children("per_rank")) s.ranks.push_back(read_rank(f));
   read_ledger(root.child("ledger"), s);

@@ -199,6 +199,12 @@ void write_other_findings(TextPage& page, const Snapshot& s) {
   if (others.size() > kMaxFindingRows) page.line({{formatted("  and {} more in final_summary.json", others.size() - kMaxFindingRows), ink::kDim}});
 }
 
+void write_checks(TextPage& page, const Snapshot& s) {
+  if (s.checks.empty()) return;
+  page.heading("Checks", "\"healthy\" is said when all pass");
+  page.phrases("", check_phrases(s), 2);
+}
+
 void write_sections(TextPage& page, const Snapshot& s) {
   page.heading("Sections");
   for (const Section& section : ordered_sections(s)) {
@@ -237,6 +243,7 @@ std::string summary_text(const Snapshot& s, const TextOptions& options) {
   write_memory(page, s);
   write_collectives(page, s);
   write_other_findings(page, s);
+  write_checks(page, s);
   write_sections(page, s);
   write_observer(page, s);
   write_files(page, options);

@@ -24,6 +24,7 @@ class RandomSnapshot {
     if (chance()) s.run.exit_code = small() - 10;
     for (int i = small() % 5; i > 0; --i) s.findings.push_back(finding());
     if (!s.findings.empty() && chance()) s.primary = small() % static_cast<int>(s.findings.size());
+    for (int i = small() % 4; i > 0; --i) s.checks.push_back({text(), chance(), maybe(), maybe(), text()});
     for (const char* name : {"system", "process", "step_time", "step_memory"}) {
       if (chance()) s.sections.push_back({name, KindWord::parsed(text()), severity(), text(), values()});
     }

@@ -1,0 +1,19 @@
+// "Healthy" is a claim: it is made of named checks, each with what was measured and what is allowed, and is said only when
+// every one of them passed. Pure; of the whole run as far as it is known.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "diagnose/judged.h"
+#include "diagnose/snapshot.h"
+
+namespace stepscope {
+
+// The checks, over the findings of all sections. Empty before there are steps enough for a verdict.
+std::vector<HealthCheck> health_checks(const Judged& whole, const std::vector<Finding>& said);
+
+// COMPUTE_BOUND or BALANCED where all checks passed; UNEXPLAINED_LOSS where one failed that no finding speaks of; nullopt else.
+std::optional<Finding> closing_word(const Judged& whole, const std::vector<HealthCheck>& checks);
+
+}  // namespace stepscope

@@ -1,0 +1,189 @@
+// STEP_TIME_CHANGE, STEP_TIME_DRIFT, STEP_TIME_JITTER: the steps of the whole job take longer than those before, or than
+// most. Judged on own time (waiting for other ranks left out) of the lower median over ranks, so that one slow rank is no
+// trend; steps with an event of their own (compile, checkpoint, validation, epoch start) are left out.
+//
+// Cause by evidence: more_work where the batches (tokens, else samples) grew with the time; else it is not known.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "analyze/robust.h"
+#include "analyze/trend.h"
+#include "base/text_format.h"
+#include "diagnose/judged.h"
+
+namespace stepscope {
+
+namespace {
+
+double own_ms(const Cell& cell) { return cell.own_ms(); }
+
+std::vector<double> series(const Rows& rows, const std::function<double(const Cell&)>& figure) {
+  std::vector<double> values;
+  for (const StepRow* row : rows.rows) values.push_back(Judged::of_row(*row, figure));
+  return values;
+}
+
+// Medians of a figure before a row and from it on; of a drift over the first and the last quarter.
+std::pair<double, double> levels(const Rows& rows, const Trend& trend, const std::function<double(const Cell&)>& figure) {
+  const std::vector<double> values = series(rows, figure);
+  const size_t n = values.size(), left = trend.drifts ? n / 4 : trend.from, right = trend.drifts ? n - n / 4 : trend.from;
+  std::vector<double> before, after;
+  for (size_t i = 0; i < n; ++i) {
+    if (std::isnan(values[i])) continue;
+    if (i < left) before.push_back(values[i]);
+    if (i >= right) after.push_back(values[i]);
+  }
+  if (before.empty() || after.empty()) return {0, 0};
+  return {median(std::move(before)), median(std::move(after))};
+}
+
+struct Moved {
+  Category category = Category::kUnattributed;
+  double before_ms = 0, after_ms = 0;
+  double by() const { return after_ms - before_ms; }
+};
+
+// The category of own time that grew most.
+Moved most_moved(const Rows& rows, const Trend& trend) {
+  Moved most;
+  for (size_t c = 0; c < kCategoryCount; ++c) {
+    const auto category = static_cast<Category>(c);
+    if (category == Category::kStragglerWait || category == Category::kCommTransfer || category == Category::kUnresolved) continue;
+    const auto [before, after] = levels(rows, trend, [c](const Cell& cell) { return static_cast<double>(cell.ms[c]); });
+    if (const Moved moved{category, before, after}; moved.by() > most.by()) most = moved;
+  }
+  return most;
+}
+
+// How many times as large the batches have become; NaN where nobody counts them.
+double batch_factor(const Rows& rows, const Trend& trend) {
+  for (const auto& figure : {std::function<double(const Cell&)>([](const Cell& cell) { return cell.tokens; }),
+                             std::function<double(const Cell&)>([](const Cell& cell) { return cell.samples; })}) {
+    const auto [before, after] = levels(rows, trend, figure);
+    if (before > 0 && after > 0) return after / before;
+  }
+  return std::nan("");
+}
+
+Finding begun(const Judged& j, FindingKind kind, double cost) {
+  Finding f = Finding::of(kind);
+  f.job_scope = true;
+  f.severity = j.severity(cost);
+  if (j.on_device()) f.clock = "gpu";
+  f.cost_share = cost;
+  f.cost_seconds = j.seconds(cost);
+  f.coverage = j.coverage;
+  f.first_step = j.first_step();
+  f.last_step = j.last_step();
+  return f;
+}
+
+void judge_trend(const Judged& j, std::vector<Finding>& out) {
+  const std::vector<double> values = series(j.baseline, own_ms);
+  const auto trend = trend_of(values, {.min_share = j.limits->trend_min_share, .min_sigmas = j.limits->trend_min_sigmas,
+                                       .min_tau = j.limits->trend_min_tau});
+  if (!trend || trend->after <= trend->before) return;
+  // The longer a run goes on after a change, the more of it is the new pace: the excess over the old one stays its cost.
+  Finding f = begun(j, trend->drifts ? FindingKind::kStepTimeDrift : FindingKind::kStepTimeChange, trend->excess_share);
+  f.pattern = trend->drifts ? "drifting" : "";
+  f.confidence = j.coverage * (1 - 1 / std::max(2.0, trend->sigmas));
+  if (!trend->drifts) f.first_step = j.baseline.rows[trend->from]->step;
+  const Moved moved = most_moved(j.baseline, *trend);
+  const double by = trend->after - trend->before;
+  std::string where;
+  if (moved.by() >= j.limits->trend_phase_share * by) {
+    f.phase = std::string(name(moved.category));
+    where = formatted(", in {}", f.phase);
+    f.evidence.push_back({f.phase + "_ms_before", {}, moved.before_ms, {}, ""});
+    f.evidence.push_back({f.phase + "_ms_after", {}, moved.after_ms, {}, ""});
+  }
+  f.evidence.push_back({"step_own_ms_before", {}, trend->before, {}, ""});
+  f.evidence.push_back({"step_own_ms_after", {}, trend->after, {}, ""});
+  f.title = trend->drifts ? formatted("Steps have become {} longer little by little, {} to {}{}", text_share(by / trend->before),
+                                      text_ms(trend->before), text_ms(trend->after), where)
+                          : formatted("Steps take {} longer since step {}, {} instead of {}{}", text_share(by / trend->before), f.first_step,
+                                      text_ms(trend->after), text_ms(trend->before), where);
+  const double batches = batch_factor(j.baseline, *trend);
+  if (!std::isnan(batches)) f.evidence.push_back({"batch_growth_factor", {}, batches, {}, ""});
+  if (batches - 1 >= j.limits->trend_work_share * by / trend->before) {
+    f.cause = Cause::kMoreWork;
+    f.severity = Severity::kInfo;
+    f.title += formatted("; batches are {:.1f} times as large", batches);
+    f.action = "nothing is wrong with the machine: the batches have grown; compare time per token or sample";
+  } else if (trend->drifts) {
+    f.action = "look for what grows with the steps: hooks or callbacks that are added again, lists that are kept, retained graphs, "
+               "a cache; compare a profile of an early and a late step";
+  } else {
+    f.action = "see what changed at this step: a schedule of the program (unfreezing, sequence length, logging), or a "
+               "neighbour on the host";
+  }
+  out.push_back(std::move(f));
+}
+
+double compute_ms(const Cell& cell) {
+  return cell.ms[index(Category::kForward)] + cell.ms[index(Category::kBackward)] + cell.ms[index(Category::kOptimizer)];
+}
+
+// Single slow steps that all ranks have alike, in their compute: pauses and events have kinds of their own.
+void judge_jitter(const Judged& j, std::vector<Finding>& out) {
+  const std::vector<double> values = series(j.baseline, compute_ms);
+  std::vector<double> known;
+  for (double v : values)
+    if (!std::isnan(v)) known.push_back(v);
+  if (known.size() < 2 * static_cast<size_t>(j.limits->min_steps)) return;
+  const double usual = median(known);
+  double lost = 0, sum = 0;
+  size_t slow = 0, at = 0;
+  int64_t first = -1, last = -1;
+  std::vector<double> sizes, batches_slow, batches_usual;
+  for (const StepRow* row : j.baseline.rows) {
+    const double weight = j.baseline.weights[at], value = values[at];
+    ++at;
+    sum += weight * row->wall_ms;
+    if (std::isnan(value)) continue;
+    const double tokens = Judged::of_row(*row, [](const Cell& cell) { return cell.tokens > 0 ? cell.tokens : cell.samples; });
+    if (value < j.limits->jitter_factor * usual) {
+      batches_usual.push_back(tokens);
+      continue;
+    }
+    lost += weight * (value - usual);
+    ++slow;
+    sizes.push_back(value);
+    batches_slow.push_back(tokens);
+    if (first < 0) first = row->step;
+    last = row->step;
+  }
+  const double share = sum > 0 ? lost / sum : 0;
+  // Where it is in every other step it is a part of them; one step alone is an accident.
+  if (j.severity(share) == Severity::kInfo || slow < static_cast<size_t>(j.limits->pause_min_repeats) || 2 * slow > known.size()) return;
+  Finding f = begun(j, FindingKind::kStepTimeJitter, share);
+  f.pattern = "transient";
+  f.first_step = first;
+  f.last_step = last;
+  f.confidence = 0.9 * j.coverage;
+  f.title = formatted("{} steps compute for {} instead of {}, on all ranks alike: {} of the time", slow, text_ms(median(sizes)),
+                      text_ms(usual), text_share(share));
+  f.evidence.push_back({"affected_steps", {}, static_cast<double>(slow), {}, ""});
+  f.evidence.push_back({"compute_ms", {}, median(sizes), usual, ""});
+  const double factor = batches_usual.empty() ? std::nan("") : median(batches_slow) / median(batches_usual);
+  if (std::isfinite(factor)) f.evidence.push_back({"batch_growth_factor", {}, factor, {}, ""});
+  if (factor >= 1 + j.limits->trend_work_share * (j.limits->jitter_factor - 1)) {
+    f.cause = Cause::kMoreWork;
+    f.title += formatted("; their batches are {:.1f} times as large", factor);
+    f.action = "sort or bucket samples by length, so that batches are alike";
+  } else {
+    f.action = "see what these steps have in common: their data, a branch of the model, or a neighbour on the host";
+  }
+  out.push_back(std::move(f));
+}
+
+}  // namespace
+
+void judge_trends(const Judged& j, std::vector<Finding>& out) {
+  if (j.baseline.size() < static_cast<size_t>(j.limits->min_steps)) return;
+  judge_trend(j, out);
+  judge_jitter(j, out);
+}
+
+}  // namespace stepscope
