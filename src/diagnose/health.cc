@@ -99,6 +99,13 @@ std::optional<Finding> closing_word(const Judged& j, const std::vector<HealthChe
     f.cost_seconds = j.seconds(f.cost_share);
     f.title = formatted("{} of the time is not the model's own compute, in parts of which none stands out", text_share(f.cost_share));
     f.action = "see the ledger for the parts; the largest is the first to look at";
+  } else if (const double optimizer = j.share_of_job(Category::kOptimizer); optimizer >= j.limits->optimizer_heavy_share * compute) {
+    // The time is the model's, but not where a model's time belongs: no claim of health.
+    f.cause = Cause::kOptimizerHeavy;
+    f.title = formatted("The optimizer takes {} of the time, forward and backward together {}", text_share(optimizer),
+                        text_share(compute - optimizer));
+    f.action = "a fused or foreach optimizer, sparse gradients for large embeddings, accumulation over several backwards, or fewer "
+               "trained parameters; see which parameters are large and hardly used";
   } else if (bound_by_compute) {
     f.title = formatted("Healthy: {} of the time is the model's own compute", text_share(compute));
     f.action = "faster kernels, a smaller model or more devices are what is left to win";
