@@ -360,8 +360,7 @@ TEST_F(RingReaderTest, ScribbledNamesEndTheList) {
 }
 
 TEST_F(RingReaderTest, NamesHeadBeyondTheRegionIsBounded) {
-  while (writer_->add_name(NameKind::kException, 1, "x")) {
-  }
+  for (uint64_t id = 0; writer_->add_name(NameKind::kException, id, "x");) ++id;
   writer_->header().names_head = ~uint64_t{0};
   std::vector<Name> names;
   auto reader = open();

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 
 #include "base/clock.h"
 #include "base/fd.h"
@@ -163,8 +164,29 @@ Result<std::unique_ptr<RingWriter>> RingWriter::attach(const std::string& path) 
   return std::unique_ptr<RingWriter>(new RingWriter(path, base, h.capacity, h.names_bytes));
 }
 
+namespace {
+
+// The newest text of this id among the complete entries in the first `written` bytes; nothing when it has none.
+std::optional<std::string_view> newest_text(const char* names, uint64_t written, NameKind kind, uint64_t id) noexcept {
+  std::optional<std::string_view> newest;
+  for (uint64_t at = 0; written - at >= sizeof(NameEntry);) {
+    const auto* entry = reinterpret_cast<const NameEntry*>(names + at);
+    if (entry->ready.load(std::memory_order_acquire) != kNameReady) break;
+    const uint64_t size = name_entry_bytes(entry->length);
+    if (size > written - at) break;
+    if (entry->kind == static_cast<uint16_t>(kind) && entry->id == id)
+      newest = std::string_view(names + at + sizeof(NameEntry), entry->length);
+    at += size;
+  }
+  return newest;
+}
+
+}  // namespace
+
 bool RingWriter::add_name(NameKind kind, uint64_t id, std::string_view text) noexcept {
   const uint16_t length = static_cast<uint16_t>(std::min<size_t>(text.size(), kMaxNameLength));
+  const uint64_t written = std::min<uint64_t>(header_->names_head.load(std::memory_order_relaxed), names_bytes_);
+  if (newest_text(names_, written, kind, id) == text.substr(0, length)) return true;
   const uint64_t size = name_entry_bytes(length);
   const uint64_t room = names_bytes_ - names_left_to_others(kind, names_bytes_);
   uint64_t at = header_->names_head.load(std::memory_order_relaxed);

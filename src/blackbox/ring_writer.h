@@ -66,7 +66,8 @@ class RingWriter {
   }
 
   // Appends a name; text beyond 65528 bytes is cut. False (and counted in the header) when the region is full
-  // for names of its kind (names_left_to_others).
+  // for names of its kind (names_left_to_others). What its id is called already is not written again: who cannot remember
+  // that a name was given may give it each time. Microseconds: the region is read.
   bool add_name(NameKind kind, uint64_t id, std::string_view text) noexcept;
 
   Header& header() noexcept { return *header_; }

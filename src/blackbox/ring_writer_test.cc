@@ -195,7 +195,36 @@ TEST(RingWriter, NamesThatNeverEndLeaveRoomForTheOthers) {
   EXPECT_FALSE((*writer)->add_name(NameKind::kModule, 1, "Model"));
   EXPECT_TRUE((*writer)->add_name(NameKind::kGroup, 1, "dp|0-7"));
   while ((*writer)->add_name(NameKind::kLoader, id, "DataLoader(workers=4)")) ++id;
-  for (int i = 0; i < 10; ++i) EXPECT_TRUE((*writer)->add_name(NameKind::kException, 9, std::string(400, 'x'))) << i;
+  for (uint64_t i = 0; i < 10; ++i) EXPECT_TRUE((*writer)->add_name(NameKind::kException, i, std::string(400, 'x'))) << i;
+}
+
+TEST(RingWriter, ANameThatIsGivenAgainTakesNoRoom) {
+  ScratchFolder folder;
+  auto writer = RingWriter::create(folder.file("a.ring"), {.capacity = 16, .min_capacity = 16});
+  ASSERT_TRUE(writer.has_value());
+  const auto used = [&] { return (*writer)->header().names_head.load(); };
+  for (const std::string& text : {std::string("stepscope"), std::string(), std::string(3'000, 'x')}) {
+    ASSERT_TRUE((*writer)->add_name(NameKind::kPhase, 1, text));
+    const uint64_t once = used();
+    for (int i = 0; i < 5'000; ++i) ASSERT_TRUE((*writer)->add_name(NameKind::kPhase, 1, text));
+    EXPECT_EQ(used(), once);
+  }
+  char other = 'a';
+  while ((*writer)->add_name(NameKind::kPhase, 1, std::string(60'000, other))) ASSERT_LT(++other, 'z');
+  const uint64_t before = used();
+  EXPECT_TRUE((*writer)->add_name(NameKind::kPhase, 1, std::string(60'000, static_cast<char>(other - 1)))) << "no room, and none needed";
+  EXPECT_TRUE((*writer)->add_name(NameKind::kFact, 1, "x"));
+  EXPECT_TRUE((*writer)->add_name(NameKind::kException, 2, "x")) << "of another kind or id";
+  EXPECT_EQ(used(), before + 48);
+  EXPECT_EQ((*writer)->header().names_dropped.load(), 1u);
+}
+
+TEST(RingWriter, AnIdThatIsRenamedAndNamedBackHasItsNewestText) {
+  ScratchFolder folder;
+  auto writer = RingWriter::create(folder.file("a.ring"), {.capacity = 16, .min_capacity = 16});
+  ASSERT_TRUE(writer.has_value());
+  for (const char* text : {"mode=a", "mode=b", "mode=a"}) EXPECT_TRUE((*writer)->add_name(NameKind::kFact, 0, text));
+  EXPECT_EQ((*writer)->header().names_head.load(), 3u * 24);
 }
 
 TEST(RingWriter, ScribbledHeaderCannotLeadAStoreOutside) {
