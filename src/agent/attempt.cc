@@ -43,13 +43,13 @@ Place place_of(const Claim& claim, const Attempt& attempt, const std::vector<Cla
   return holder->left && holder->active_ns <= claim.opened_ns ? Place::kReplaces : Place::kWaits;
 }
 
-void StepClock::note(uint32_t step, int64_t end_ns) {
+void StepClock::note(uint64_t step, int64_t end_ns) {
   if (!ends_.empty() && (step <= ends_.back().first || end_ns <= ends_.back().second)) return;
   ends_.emplace_back(step, end_ns);
   if (ends_.size() > kMaxEnds) ends_.pop_front();
 }
 
-std::optional<uint32_t> StepClock::step_at(int64_t end_ns) const {
+std::optional<uint64_t> StepClock::step_at(int64_t end_ns) const {
   const auto after = std::lower_bound(ends_.begin(), ends_.end(), end_ns, [](const auto& e, int64_t t) { return e.second < t; });
   if (after == ends_.end()) return std::nullopt;
   if (after == ends_.begin()) return after->first;

@@ -29,9 +29,9 @@ struct UncleanDeath {
 // empty until their steps tell.
 struct Seat {
   TailId tail = 0;
-  uint32_t from = 0;
-  std::optional<uint32_t> at = 0;
-  uint32_t not_before = 0;  // steps that another process made as this rank
+  uint64_t from = 0;
+  std::optional<uint64_t> at = 0;
+  uint64_t not_before = 0;  // steps that another process made as this rank
   bool late = false;
   int world_size = 0;     // as it said when it was seated; 0 = not known
 };
@@ -40,7 +40,7 @@ struct Attempt {
   int number = 0;             // in the run, from 0
   int restarts = 0;           // the launcher's own count, 0 where it has none
   int world_size = 0;         // 0 = not known
-  uint32_t first_step = 0;    // steps of the run that were closed before it
+  uint64_t first_step = 0;    // steps of the run that were closed before it
   std::map<int, Seat> ranks;
   std::vector<UncleanDeath> deaths;
 };
@@ -70,14 +70,14 @@ Place place_of(const Claim& claim, const Attempt& attempt, const std::vector<Cla
 // Which step of the attempt ended when: tells a process that came later where it joined in.
 class StepClock {
  public:
-  void note(uint32_t step, int64_t end_ns);
+  void note(uint64_t step, int64_t end_ns);
   // The step whose end is nearest; nothing while no step is known to have ended after this moment.
-  std::optional<uint32_t> step_at(int64_t end_ns) const;
-  uint32_t next() const { return ends_.empty() ? 0 : ends_.back().first + 1; }
+  std::optional<uint64_t> step_at(int64_t end_ns) const;
+  uint64_t next() const { return ends_.empty() ? 0 : ends_.back().first + 1; }
 
  private:
   static constexpr size_t kMaxEnds = 4096;
-  std::deque<std::pair<uint32_t, int64_t>> ends_;  // ascending in both
+  std::deque<std::pair<uint64_t, int64_t>> ends_;  // ascending in both
 };
 
 }  // namespace stepscope

@@ -327,7 +327,7 @@ void Pipeline::feed_ready() {
 }
 
 bool Pipeline::feed_placed() {
-  std::multimap<uint32_t, std::pair<int, RankStep>> steps;  // in step order, of one step in rank order
+  std::multimap<uint64_t, std::pair<int, RankStep>> steps;  // in step order, of one step in rank order
   for (const auto& [rank, seat] : now_.ranks) {
     RankTail& tail = *tails_.at(seat.tail);
     for (const auto& [group, members] : tail.builder().groups()) {
@@ -367,7 +367,7 @@ bool Pipeline::place_newcomers() {
     const bool alone = std::none_of(now_.ranks.begin(), now_.ranks.end(), [&](const auto& entry) {
       return entry.second.at && !tails_.at(entry.second.tail)->ended();
     });
-    std::optional<uint32_t> at = clock_.step_at(tail.waiting_steps().front().end_ns);
+    std::optional<uint64_t> at = clock_.step_at(tail.waiting_steps().front().end_ns);
     if (!at && (alone || finished_ || tail.waiting_steps().size() > kMaxWaitingSteps)) at = clock_.next();
     if (!at) continue;
     seat.at = std::max(*at, seat.not_before);

@@ -108,9 +108,9 @@ void RankTail::apply_mark() {
   const auto known = std::find_if(ready_.begin(), ready_.end(),
                                   [&](const RankStep& step) { return step.end_ns == mark.last_step_ns; });
   if (known != ready_.end()) {
-    offset_ = static_cast<uint32_t>(mark.steps - 1 - std::min<uint64_t>(mark.steps - 1, known->step));
+    offset_ = mark.steps - 1 - std::min<uint64_t>(mark.steps - 1, known->step);
   } else {
-    offset_ = static_cast<uint32_t>(mark.steps);
+    offset_ = mark.steps;
     numbers_certain_ = false;
   }
   if (ready_.empty()) return;

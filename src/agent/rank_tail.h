@@ -34,9 +34,9 @@ class RankTail {
   void resume(const StepMark& mark);
 
   std::vector<RankStep> take_steps();         // completed since the last call, in order
-  uint32_t next_step() const { return ready_.empty() ? steps() : ready_.front().step + offset_; }  // the first of them
+  uint64_t next_step() const { return ready_.empty() ? steps() : ready_.front().step + offset_; }  // the first of them
   // Steps of this process that an agent before this one counted and nobody has taken since: it goes on with these numbers.
-  uint32_t counted_before() const { return offset_ > 0 && !taken_ ? next_step() : 0; }
+  uint64_t counted_before() const { return offset_ > 0 && !taken_ ? next_step() : 0; }
   const std::vector<RankStep>& waiting_steps() const { return ready_; }  // take_steps() will give these
   RankLife life() const;
   StepMark mark() const;
@@ -56,7 +56,7 @@ class RankTail {
   bool numbers_certain() const { return numbers_certain_; }
   // The exception that ended a thread of the process, which then ended as it should; "" = none did.
   std::string ended_thread() const;
-  uint32_t steps() const { return builder_.life().steps + offset_; }
+  uint64_t steps() const { return builder_.life().steps + offset_; }
 
  private:
   explicit RankTail(blackbox::RingReader reader);
@@ -71,7 +71,7 @@ class RankTail {
   std::vector<blackbox::Record> records_;  // reused
   std::vector<blackbox::Name> names_;      // reused
   std::vector<RankStep> ready_;            // completed, before renumbering
-  uint32_t offset_ = 0;                    // steps counted by a predecessor and no longer in the ring
+  uint64_t offset_ = 0;                    // steps counted by a predecessor and no longer in the ring
   std::optional<StepMark> before_;
   int64_t active_ns_ = 0;
   int64_t cut_ns_ = 0;                     // where the ring began after a restart

@@ -72,7 +72,7 @@ void RunStore::tick(uint64_t now_ns) {
     next_state_ns_ = now_ns + kStateNs;
     next_snapshot_ns_ = now_ns + kSnapshotNs;
   }
-  const uint32_t steps = pipeline_.engine().closed_steps();
+  const uint64_t steps = pipeline_.engine().closed_steps();
   if (now_ns >= next_state_ns_ && steps != steps_then_) {
     next_state_ns_ = now_ns + kStateNs;
     steps_then_ = steps;

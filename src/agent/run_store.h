@@ -37,7 +37,7 @@ class RunStore {
   Pipeline& pipeline_;
   std::unique_ptr<RunWriter> writer_;
   uint64_t next_state_ns_ = 0, next_snapshot_ns_ = 0;
-  uint32_t steps_then_ = 0;
+  uint64_t steps_then_ = 0;
 };
 
 }  // namespace stepscope

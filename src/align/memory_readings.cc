@@ -15,7 +15,7 @@ const DeviceMemory& MemoryReadings::add(const Event& e, Kind kind) {
   return newest_;
 }
 
-void MemoryReadings::add_failure(const Event& e, uint32_t step, Category phase, RankLife& life) {
+void MemoryReadings::add_failure(const Event& e, uint64_t step, Category phase, RankLife& life) {
   if (life.out_of_memory.size() >= kMaxOoms) return;
   OutOfMemory oom;
   oom.requested_bytes = e.a, oom.allocated_bytes = e.b, oom.reserved_bytes = e.c, oom.capacity_bytes = e.d;

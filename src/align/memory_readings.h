@@ -22,7 +22,7 @@ class MemoryReadings {
   static bool is_after_optimizer(const Event& e) { return e.flags == pack_kind(Kind::kOptimizer, Edge::kEnd); }
 
   // A failed allocation in step `step`, inside of `phase`; its second record.
-  static void add_failure(const Event& e, uint32_t step, Category phase, RankLife& life);
+  static void add_failure(const Event& e, uint64_t step, Category phase, RankLife& life);
   static void add_failure_detail(const Event& e, RankLife& life);
 
  private:

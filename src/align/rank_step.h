@@ -90,7 +90,7 @@ struct DeviceMemory {
 struct OutOfMemory {
   uint64_t requested_bytes = 0, allocated_bytes = 0, reserved_bytes = 0, capacity_bytes = 0;
   uint64_t largest_free_block_bytes = 0, device_free_bytes = 0, inactive_split_bytes = 0, grown_bytes = 0;
-  uint32_t step = 0;
+  uint64_t step = 0;
   Category phase = Category::kUnattributed;
 };
 
@@ -113,7 +113,7 @@ struct FetchStats {
 };
 
 struct RankStep {
-  uint32_t step = 0;
+  uint64_t step = 0;
   uint32_t tags = 0;
   int64_t begin_ns = 0, end_ns = 0;  // CLOCK_MONOTONIC of the rank's node; end - begin is the step's wall time
   // Own time per category. Stalls are not in it: sum(own) + sum(stalls) == wall. comm_transfer, straggler_wait,
@@ -177,7 +177,7 @@ struct RankLife {
   int exit_code = -1;         // when known
   std::string exception;      // uncaught, "Type: message"
   int64_t exception_ns = 0;
-  uint32_t steps = 0;
+  uint64_t steps = 0;
   Category open_phase = Category::kUnattributed;  // what it was in when last seen
   std::string open_detail;
   LedgerNs startup{}, teardown{};

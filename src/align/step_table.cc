@@ -233,7 +233,7 @@ void StepTable::add(int rank, const RankStep& step) {
 
 // Rows that were closed without it and are still kept.
 void StepTable::fill_late(int rank, const RankStep& step) {
-  const auto by_step = [](const StepRow& row, uint32_t number) { return row.step < number; };
+  const auto by_step = [](const StepRow& row, uint64_t number) { return row.step < number; };
   const auto recent = std::lower_bound(recent_.begin(), recent_.end(), step.step, by_step);
   StepRow* row = nullptr;
   if (recent != recent_.end() && recent->step == step.step) row = &*recent;

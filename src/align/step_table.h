@@ -97,7 +97,8 @@ struct Blame {
 };
 
 struct StepRow {
-  uint32_t step = 0, tags = 0;
+  uint64_t step = 0;
+  uint32_t tags = 0;
   bool detailed = true;        // the cells still have what drop_detail() takes
   std::vector<Cell> cells;     // of the ranks that were seen in this step, by rank, each once
   std::vector<Blame> caused;   // by causer, then waiter, each pair once; empty when nobody waited
@@ -149,7 +150,7 @@ class StepTable {
 
   int ranks() const { return world_; }                      // seen or not
   const std::vector<int>& seen() const { return seen_; }    // ranks with a step, ascending
-  uint32_t closed() const { return closed_; }
+  uint64_t closed() const { return closed_; }
   const std::deque<StepRow>& recent() const { return recent_; }
   // Sample of the run without the recent rows; each stands for stride() rows.
   const std::vector<StepRow>& sample() const { return sample_; }
@@ -161,7 +162,7 @@ class StepTable {
 
  private:
   struct Progress {
-    uint32_t next = 0;   // the step it delivers next
+    uint64_t next = 0;   // the step it delivers next
     bool alive = true;
   };
   Progress& progress(int rank);
@@ -177,13 +178,14 @@ class StepTable {
   OnClose on_close_;
   OnLate on_late_;
   std::unordered_map<int, Progress> progress_;   // of awaited ranks
-  std::map<uint32_t, uint32_t> waiting_at_;      // of those alive: how many deliver this step next
+  std::map<uint64_t, uint32_t> waiting_at_;      // of those alive: how many deliver this step next
   std::vector<int> seen_;
-  std::map<uint32_t, StepRow> open_;             // cells as they came
+  std::map<uint64_t, StepRow> open_;             // cells as they came
   std::deque<StepRow> recent_;
   std::vector<StepRow> sample_;
   int world_ = 0, expected_ = 0;                 // ranks of the job so far; of this attempt, where rows may be wider
-  uint32_t stride_ = 1, closed_ = 0, ahead_ = 0;
+  uint32_t stride_ = 1;
+  uint64_t closed_ = 0, ahead_ = 0;
   uint64_t cells_seen_ = 0, cells_expected_ = 0;
   size_t kept_bytes_ = 0, plain_ = 0;            // rows without detail: the oldest `plain_` of sample and recent together
 };

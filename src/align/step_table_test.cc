@@ -3,15 +3,17 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
+#include <vector>
 
 namespace stepscope {
 namespace {
 
-RankStep step_of(uint32_t number, size_t stalls = 0) {
+RankStep step_of(uint64_t number, size_t stalls = 0) {
   RankStep step;
   step.step = number;
-  step.begin_ns = number * 10'000'000ll;
+  step.begin_ns = static_cast<int64_t>(number) * 10'000'000;
   step.end_ns = step.begin_ns + 10'000'000;
   step.own[index(Category::kForward)] = 10'000'000 - static_cast<int64_t>(stalls) * 1000;
   step.segments.resize(stalls + 1);
@@ -74,6 +76,23 @@ TEST(StepTableMemory, OldRowsLoseTheirDetailAndTheNewestKeepIt) {
     EXPECT_TRUE(row.detailed || !detailed);
     detailed = detailed || row.detailed;
   }
+}
+
+// Steps of 50 us fill 32 bits in two and a half days.
+TEST(StepTable, StepNumbersGoOnBeyond32Bits) {
+  constexpr uint64_t kFirst = (uint64_t{1} << 32) - 700;
+  std::vector<uint64_t> closed;
+  StepTable table([&](StepRow& row) { closed.push_back(row.step); });
+  for (uint64_t i = 0; i < 2000; ++i)
+    for (int r : {0, 1}) {
+      table.add(r, step_of(kFirst + i));
+      table.close_ready();
+    }
+  ASSERT_EQ(closed.size(), 2000u);
+  for (uint64_t i = 0; i < closed.size(); ++i) ASSERT_EQ(closed[i], kFirst + i);
+  EXPECT_EQ(table.closed(), kFirst + 2000);
+  EXPECT_EQ(table.recent().back().step, kFirst + 1999);
+  EXPECT_TRUE(std::is_sorted(table.sample().begin(), table.sample().end(), [](const StepRow& a, const StepRow& b) { return a.step < b.step; }));
 }
 
 TEST(StepTable, NobodyWaitsForARankThatWasNeverSeen) {

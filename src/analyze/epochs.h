@@ -14,7 +14,7 @@ namespace stepscope {
 
 struct EpochSums {
   int32_t epoch = 0;
-  uint32_t first_step = 0, last_step = 0, steps = 0;
+  uint64_t first_step = 0, last_step = 0, steps = 0;
   double wall_ms = 0;                              // of the job: per step the longest rank
   std::array<double, kCategoryCount> ms{};         // mean over ranks
   double samples = 0;                              // of the job
@@ -33,7 +33,8 @@ class Epochs {
   static void give_back(EpochSums& opened, EpochSums& before);
 
   std::deque<EpochSums> kept_;
-  uint32_t count_ = 0, steps_ = 0;
+  uint32_t count_ = 0;
+  uint64_t steps_ = 0;
 };
 
 }  // namespace stepscope

@@ -12,8 +12,8 @@ namespace stepscope {
 struct RankSums {
   std::array<double, kCategoryCount> ms{}, host_ms{};  // main axis; the host's, waits split as on the main axis where it is the host
   double wall_ms = 0, host_wall_ms = 0;
-  uint32_t gpu_steps = 0;
-  uint32_t steps = 0;
+  uint64_t gpu_steps = 0;
+  uint64_t steps = 0;
   double samples = 0, tokens = 0, flops = 0;
 };
 

@@ -48,7 +48,8 @@ struct Engine::Impl {
   std::vector<Finding> findings, external;
   std::vector<Section> sections;
   std::vector<Finding> wide_said, rarely_said;  // newest, asked for more rarely than the rest
-  uint32_t evaluations = 0, judged_steps = 0, rarely_due = 0, offset = 0;
+  uint32_t evaluations = 0;
+  uint64_t judged_steps = 0, rarely_due = 0, offset = 0;
   int64_t now_ns = 0, looked_ns = 0;  // as tick() told; when it last looked for steps that do not end
   bool still = false;                 // there was one
   int64_t interrupted_ns = 0, judged_end_ns = std::numeric_limits<int64_t>::min() / 2;  // end of the newest row that was judged
@@ -182,7 +183,7 @@ struct Engine::Impl {
   // the same.
   uint32_t stride() const {
     const auto scale = static_cast<uint32_t>(std::max<size_t>(1, table.seen().size() / 64));
-    return std::clamp(table.closed() / 64, 1u, 4u) * scale;
+    return std::clamp<uint64_t>(table.closed() / 64, 1, 4) * scale;
   }
 
   // What one window says and a narrower one does not.
@@ -194,7 +195,7 @@ struct Engine::Impl {
   }
 
   void evaluate_rows() {
-    const uint32_t closed = table.closed();
+    const uint64_t closed = table.closed();
     if (closed == 0 || closed < judged_steps + stride()) return;
     const int64_t since_ns = newest_end_ns() - judged_end_ns;
     if (since_ns >= 0 && since_ns < kPauseNs + kPausePerRankNs * static_cast<int64_t>(table.seen().size())) return;
@@ -204,7 +205,7 @@ struct Engine::Impl {
   }
 
   void judge_newest() {
-    const uint32_t closed = table.closed();
+    const uint64_t closed = table.closed();
     judged_steps = closed;
     const auto newest = static_cast<size_t>(limits.straggler_live_steps + limits.warmup_steps);
     std::vector<Finding> said = ask(judged(newest_rows(table, newest)));
@@ -347,7 +348,7 @@ Snapshot Engine::snapshot() const {
   return s;
 }
 
-uint32_t Engine::closed_steps() const { return impl_->table.closed(); }
+uint64_t Engine::closed_steps() const { return impl_->table.closed(); }
 
 bool Engine::suspects_communication() const {
   return std::any_of(impl_->findings.begin(), impl_->findings.end(), [](const Finding& f) {

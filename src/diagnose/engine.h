@@ -70,7 +70,7 @@ class Engine {
 
   // Findings, ledger, phases, ranks, steps, collectives. RunInfo, system and process values are the caller's.
   Snapshot snapshot() const;
-  uint32_t closed_steps() const;
+  uint64_t closed_steps() const;
   // Something of warn or crit is said, as of the last evaluation, of communication or of ranks that make others wait.
   bool suspects_communication() const;
 

@@ -23,7 +23,7 @@ namespace stepscope {
 // A step that has not ended.
 struct OpenStep {
   int rank = -1;
-  uint32_t step = 0;
+  uint64_t step = 0;
   double open_s = 0;  // since the end of the step before
   Category phase = Category::kUnattributed;
 };
@@ -40,7 +40,7 @@ struct Judged {
   Rows rows;                    // in scope, warm-up left out where enough others exist
   Rows baseline;                // of these, steps without compile, checkpoint, validation, epoch start, loss of records
   Rows with_warmup;             // in scope, warm-up included: faults are traced back into it
-  uint32_t steps_closed = 0;    // of the run
+  uint64_t steps_closed = 0;    // of the run
   double run_wall_ms = 0;       // measured wall time of the run's completed steps
   double coverage = 0;
   uint64_t records = 0, lost = 0, torn = 0;

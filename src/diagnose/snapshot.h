@@ -46,7 +46,7 @@ struct RankStat {
   int rank = 0, local_rank = 0, node = 0, pid = 0;
   std::string hostname;
   Word<RankState> state;
-  uint32_t steps = 0;
+  uint64_t steps = 0;
   std::optional<double> step_ms, own_ms, stall_ms, caused_wait_ms;  // medians per step; caused: mean per step
   std::map<std::string, std::optional<double>> phase_ms;            // medians of own time
   std::optional<double> cpu_share, rss_peak_bytes, uss_peak_bytes;
@@ -60,7 +60,7 @@ struct RankStat {
 // One pass over the training data, where loaders or the program tell them.
 struct EpochStat {
   int32_t epoch = 0;                     // as the program numbers them, else from 0 on
-  uint32_t first_step = 0, last_step = 0, steps = 0;
+  uint64_t first_step = 0, last_step = 0, steps = 0;
   double wall_ms = 0;                    // sum over its steps, what lies between them included
   LedgerNs ledger{};                     // mean over ranks
   std::optional<double> samples_per_s;   // of the job
@@ -96,7 +96,7 @@ struct ObserverStat {
 
 // One row of the step series, for charts and for readers that align by themselves.
 struct StepPoint {
-  uint32_t step = 0;
+  uint64_t step = 0;
   double wall_ms = 0;                    // of the job: the longest rank
   uint32_t tags = 0;
   std::vector<float> rank_ms;            // in the order of Snapshot::ranks, NaN = not seen
@@ -119,7 +119,7 @@ struct Snapshot {
   std::vector<Section> sections;         // system, process, step_time, step_memory, in this order
   std::string job_clock = "cpu";         // of job_ledger and phases: "gpu" where the steps were timed on the devices
   LedgerNs job_ledger{};                 // mean over ranks of steps_wall; startup and teardown left out
-  uint32_t steps = 0, steps_analyzed = 0;
+  uint64_t steps = 0, steps_analyzed = 0;
   Percentiles wall_ms;
   std::vector<PhaseStat> phases;
   std::vector<EpochStat> epochs;         // the first and the newest

@@ -142,7 +142,7 @@ void fill_ranks(Snapshot& s, const Judged& j, const RunSums& sums, const FlopsGi
 void fill_steps(Snapshot& s, const Judged& j) {
   std::vector<double> wall;
   for (const StepRow* row : j.rows.rows) wall.push_back(row->wall_ms);
-  s.steps_analyzed = static_cast<uint32_t>(wall.size());
+  s.steps_analyzed = wall.size();
   if (!wall.empty()) s.wall_ms = {quantile(wall, 0.5), quantile(wall, 0.9), quantile(wall, 0.99), mean(wall)};
   const auto& rows = j.with_warmup.rows;
   for (size_t i = rows.size() > kRecentPoints ? rows.size() - kRecentPoints : 0; i < rows.size(); ++i) {

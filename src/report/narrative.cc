@@ -160,7 +160,7 @@ std::string ranks_meant(const RunInfo& run) {
   return run.ranks_seen > 0 && run.ranks_seen < run.world_size ? formatted("the {} ranks seen", run.ranks_seen) : std::string("ranks");
 }
 
-std::vector<std::string> run_phrases(const RunInfo& run, uint32_t steps) {
+std::vector<std::string> run_phrases(const RunInfo& run, uint64_t steps) {
   std::vector<std::string> out = {counted(static_cast<uint64_t>(std::max(run.world_size, 0)), "rank")};
   const bool half_seen = run.ranks_seen > 0 && run.ranks_seen < run.world_size;
   if (half_seen) out.back() = formatted("{} of {} seen", run.ranks_seen, out.back());

@@ -33,7 +33,7 @@ Verdict verdict_of(const Snapshot& snapshot);
 Verdict verdict_of(const Snapshot& snapshot, const Finding& finding);
 
 // "2 ranks on 1 node" or "2 of 4 ranks seen, on 1 node", "240 steps", "31.2 s", "completed", "started 2026-03-02T10:15:00Z"
-std::vector<std::string> run_phrases(const RunInfo& run, uint32_t steps);
+std::vector<std::string> run_phrases(const RunInfo& run, uint64_t steps);
 
 // Whose mean a figure is: "ranks", "the 2 ranks seen".
 std::string ranks_meant(const RunInfo& run);

@@ -116,7 +116,7 @@ RankStat read_rank(const JsonFields& f) {
   r.pid = f.int_or("pid", 0);
   r.hostname = f.text("hostname");
   r.state = Word<RankState>::parsed(f.text("state"));
-  r.steps = f.count32("steps");
+  r.steps = f.count64("steps");
   r.step_ms = f.number("step_ms");
   r.own_ms = f.number("own_ms");
   r.stall_ms = f.number("stall_ms");
@@ -134,12 +134,12 @@ RankStat read_rank(const JsonFields& f) {
 }
 
 void read_steps(const JsonFields& f, Snapshot& s) {
-  s.steps = f.count32("count");
-  s.steps_analyzed = f.count32("analyzed");
+  s.steps = f.count64("count");
+  s.steps_analyzed = f.count64("analyzed");
   const JsonFields wall = f.child("wall_ms");
   s.wall_ms = {wall.number("p50"), wall.number("p90"), wall.number("p99"), wall.number("mean")};
   for (const JsonFields& p : f.children("recent")) {
-    s.recent.push_back({p.count32("step"), p.number_or_zero("wall_ms"), p.count32("tags"), p.floats("rank_ms")});
+    s.recent.push_back({p.count64("step"), p.number_or_zero("wall_ms"), p.count32("tags"), p.floats("rank_ms")});
   }
 }
 
@@ -157,7 +157,7 @@ void read_tables(const JsonFields& root, Snapshot& s) {
   s.epochs_count = epochs.count32("count");
   for (const JsonFields& f : epochs.children("kept")) {
     const JsonFields steps = f.child("steps"), categories = f.child("categories");
-    EpochStat e{f.int_or("epoch", 0), steps.count32("first"), steps.count32("last"), steps.count32("count"), f.number_or_zero("wall_ms"), {},
+    EpochStat e{f.int_or("epoch", 0), steps.count64("first"), steps.count64("last"), steps.count64("count"), f.number_or_zero("wall_ms"), {},
                 f.number("samples_per_s")};
     for (size_t i = 0; i < kCategoryCount; ++i) e.ledger[i] = categories.ms_as_ns(kCategoryNames[i].data());
     s.epochs.push_back(std::move(e));

@@ -146,7 +146,7 @@ void use_exact_sums(Snapshot& snapshot, const StoredSums& sums, const std::vecto
     for (int64_t part : stat.ledger) wall_ns += part;
     stat.process_wall_ms = static_cast<double>(wall_ns) * 1e-6;
     stat.steps_wall_ms = rank.host_wall_ms;
-    stat.steps = static_cast<uint32_t>(std::min<uint64_t>(rank.steps, 0xffffffff));
+    stat.steps = rank.steps;
   }
   snapshot.job_ledger = job;
   snapshot.observer.notes.push_back("older steps were thinned out: medians rest on a sample of them, ledgers on all");

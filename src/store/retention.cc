@@ -23,7 +23,7 @@ uint32_t target_rows(uint32_t ranks, uint64_t max_bytes, uint32_t full_steps) {
 
 Status Retention::load(SegmentStore& store) {
   uint64_t damaged = 0;
-  auto heads = store.list(-1, 0, 0xffffffff, damaged);
+  auto heads = store.list(-1, 0, INT64_MAX, damaged);
   if (!heads) return std::unexpected(heads.error());
   heads_ = std::move(*heads);
   return {};

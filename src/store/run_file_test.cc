@@ -309,6 +309,25 @@ TEST(RunFile, AttemptsAndChangingRankCountsStayApart) {
   EXPECT_EQ(rows[0].attempt, 1);
 }
 
+// Steps of 50 us fill 32 bits in two and a half days.
+TEST(RunFile, StepNumbersGoOnBeyond32Bits) {
+  constexpr uint64_t kFirst = (uint64_t{1} << 32) - 150;
+  ScratchFolder folder;
+  {
+    RunWriter writer(folder.file("run.db"), options_for());
+    JobRows rows({.ranks = 2});
+    for (int i = 0; i < 300; ++i) {
+      StepRow row = rows.next();
+      row.step += kFirst;
+      writer.add_row(row);
+    }
+  }
+  const auto all = read_rows(folder.file("run.db"));
+  ASSERT_EQ(all.size(), 300u);
+  for (uint64_t i = 0; i < all.size(); ++i) ASSERT_EQ(all[i].row.step, kFirst + i);
+  EXPECT_EQ(read_rows(folder.file("run.db"), {.from_step = kFirst + 149, .to_step = kFirst + 151}).size(), 3u);
+}
+
 TEST(RunFile, ASecondWriterOfTheSameRunGoesOn) {
   ScratchFolder folder;
   const std::string path = folder.file("run.db");

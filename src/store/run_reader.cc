@@ -161,7 +161,7 @@ Result<std::vector<RankLife>> RunReader::lives() {
         if (life.rank < 0 || life.rank >= static_cast<int>(kMaxRanks)) return impl_->note({"damaged run file: impossible rank"}), true;
         life.local_rank = to_int(s.integer(2)), life.node_rank = to_int(s.integer(3));
         life.hostname = s.text(4), life.pid = to_int(s.integer(5)), life.world_size = to_int(s.integer(6));
-        life.steps = static_cast<uint32_t>(std::clamp<int64_t>(s.integer(7), 0, 0xffffffff));
+        life.steps = static_cast<uint64_t>(std::max<int64_t>(s.integer(7), 0));
         life.exit_code = s.is_null(8) ? -1 : to_int(s.integer(8));
         life.exit_signal = to_int(s.integer(9));
         life.exception = s.text(10);
@@ -346,7 +346,7 @@ Result<StoredSums> RunReader::sums(int32_t attempt) {
   StoredSums out;
   const Impl::OneState state(impl_->db);
   uint64_t damaged = 0;
-  auto heads = impl_->segments->list(attempt, 0, 0xffffffff, damaged);
+  auto heads = impl_->segments->list(attempt, 0, INT64_MAX, damaged);
   if (damaged) impl_->note({"damaged segment: impossible numbers"}, damaged);
   if (!heads) return std::unexpected(heads.error());
   for (const SegmentHead& head : *heads)

@@ -21,7 +21,7 @@ namespace stepscope {
 
 struct RowQuery {
   int32_t attempt = -1;                       // -1 = all
-  uint32_t from_step = 0, to_step = 0xffffffff;
+  uint64_t from_step = 0, to_step = INT64_MAX;
 };
 
 class RunReader {

@@ -269,7 +269,7 @@ Status apply_block(Segment& s, const EncodedBlock& block, ColumnCodec& codec) {
 StepRow to_row(const Segment& s, uint32_t row) {
   StepRow out;
   const uint32_t ranks = s.head.ranks;
-  out.step = static_cast<uint32_t>(std::clamp<int64_t>(row < s.step.size() ? s.step[row] : 0, 0, 0xffffffff));
+  out.step = static_cast<uint64_t>(std::max<int64_t>(row < s.step.size() ? s.step[row] : 0, 0));
   const int64_t end_us = row < s.end_us.size() ? std::clamp<int64_t>(s.end_us[row], 0, INT64_MAX / 1000) : 0;
   for (uint32_t at = 0; at < ranks; ++at) {
     const MetricValues values = s.values(at, row);

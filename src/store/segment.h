@@ -22,7 +22,7 @@ inline constexpr size_t kMaxCells = 1u << 18;        // rows × ranks of one seg
 inline constexpr uint32_t kBlockCells = 16384;       // of one block: a rank range of one metric
 
 struct FlatRow {
-  uint32_t step = 0;
+  uint64_t step = 0;
   int64_t end_ns = 0;          // of the first rank that was seen
   std::vector<int32_t> ranks;  // that were seen, ascending
   std::vector<FlatCell> cells; // of these
@@ -32,7 +32,8 @@ FlatRow to_flat(const StepRow& row);
 struct SegmentHead {
   int64_t id = 0;
   int32_t attempt = 0;
-  uint32_t level = 0, step0 = 0, step1 = 0;  // step1: the last step it stands for
+  uint32_t level = 0;
+  uint64_t step0 = 0, step1 = 0;  // step1: the last step it stands for
   uint32_t rows = 0, ranks = 0, quantum_ns = 1;
   uint64_t steps = 0;                        // rows that were closed in it, thinned ones included
   uint64_t bytes = 0;                        // of its blocks

@@ -52,7 +52,7 @@ Status SegmentStore::remove(int64_t id) {
   return {};
 }
 
-Result<std::vector<SegmentHead>> SegmentStore::list(int32_t attempt, uint32_t step0, uint32_t step1, uint64_t& damaged) {
+Result<std::vector<SegmentHead>> SegmentStore::list(int32_t attempt, uint64_t step0, uint64_t step1, uint64_t& damaged) {
   auto select = db_.prepare(
       "SELECT s.id, s.attempt, s.level, s.step0, s.step1, s.rows, s.ranks, s.steps, s.quantum_ns, s.seal, "
       "(SELECT sum(length(data) + 24) FROM block WHERE segment = s.id) FROM segment s "
@@ -64,14 +64,14 @@ Result<std::vector<SegmentHead>> SegmentStore::list(int32_t attempt, uint32_t st
   while ((step = select->step()) == Statement::Step::kRow) {
     SegmentHead h;
     constexpr int64_t kWord = 0xffffffff;
-    const bool sound = fits(select->integer(1), INT32_MAX) && fits(select->integer(2), kWord) && fits(select->integer(3), kWord) &&
-                       fits(select->integer(4), kWord) && fits(select->integer(5), kWord) && fits(select->integer(6), kWord) &&
+    const bool sound = fits(select->integer(1), INT32_MAX) && fits(select->integer(2), kWord) && fits(select->integer(3), INT64_MAX) &&
+                       fits(select->integer(4), INT64_MAX) && fits(select->integer(5), kWord) && fits(select->integer(6), kWord) &&
                        fits(select->integer(8), kWord);
     h.id = select->integer(0);
     h.attempt = static_cast<int32_t>(select->integer(1));
     h.level = static_cast<uint32_t>(select->integer(2));
-    h.step0 = static_cast<uint32_t>(select->integer(3));
-    h.step1 = static_cast<uint32_t>(select->integer(4));
+    h.step0 = static_cast<uint64_t>(select->integer(3));
+    h.step1 = static_cast<uint64_t>(select->integer(4));
     h.rows = static_cast<uint32_t>(select->integer(5));
     h.ranks = static_cast<uint32_t>(select->integer(6));
     h.steps = static_cast<uint64_t>(select->integer(7));

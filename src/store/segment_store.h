@@ -21,7 +21,7 @@ class SegmentStore {
   Status remove(int64_t id);
   // Heads of one attempt (-1 = all) that overlap the steps, in the order of attempt and step. Heads that cannot be are
   // left out and counted in `damaged`.
-  Result<std::vector<SegmentHead>> list(int32_t attempt, uint32_t step0, uint32_t step1, uint64_t& damaged);
+  Result<std::vector<SegmentHead>> list(int32_t attempt, uint64_t step0, uint64_t step1, uint64_t& damaged);
   Result<Segment> load(const SegmentHead& head, ColumnCodec& codec);
 
  private:

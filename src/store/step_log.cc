@@ -18,7 +18,7 @@ Status StepLog::attach(Database& db) {
   return retention_.load(*store_);
 }
 
-bool StepLog::holds(int32_t attempt, uint32_t step) {
+bool StepLog::holds(int32_t attempt, uint64_t step) {
   if (attempt != last_attempt_) {
     last_attempt_ = attempt;
     last_step_ = retention_.last_step(attempt);

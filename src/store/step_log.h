@@ -20,7 +20,7 @@ class StepLog : public Part {
   void detach() { store_.reset(); }
   // False: too much waits already, the row is lost.
   bool add(int32_t attempt, FlatRow row);
-  bool holds(int32_t attempt, uint32_t step);
+  bool holds(int32_t attempt, uint64_t step);
   // The groups that are open take no more rows.
   void end_groups();
 

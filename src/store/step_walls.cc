@@ -22,7 +22,7 @@ float middle(std::vector<float>& values) {
 StepWall read(const Statement& s) {
   StepWall w;
   w.attempt = static_cast<int32_t>(s.integer(0));
-  w.step = static_cast<uint32_t>(s.integer(1));
+  w.step = static_cast<uint64_t>(s.integer(1));
   w.stride = static_cast<uint32_t>(s.integer(2));
   w.end_us = s.integer(3);
   w.ranks = static_cast<int32_t>(s.integer(4));

@@ -30,8 +30,8 @@ class RandomSnapshot {
     }
     s.job_clock = chance() ? "gpu" : "cpu";
     for (int64_t& ns : s.job_ledger) ns = duration();
-    s.steps = static_cast<uint32_t>(random_());
-    s.steps_analyzed = static_cast<uint32_t>(random_());
+    s.steps = random_();
+    s.steps_analyzed = random_();
     s.wall_ms = {maybe(), maybe(), maybe(), maybe()};
     for (size_t c = 0; c < kCategoryCount; ++c) {
       if (chance()) s.phases.push_back({std::string(kCategoryNames[c]), maybe(), maybe(), maybe(), maybe(), chance() ? std::optional<int>(small()) : std::nullopt});
