@@ -2,7 +2,8 @@
 // most. Judged on own time (waiting for other ranks left out) of the lower median over ranks, so that one slow rank is no
 // trend; steps with an event of their own (compile, checkpoint, validation, epoch start) are left out.
 //
-// Cause by evidence: more_work where the batches (tokens, else samples) grew with the time; else it is not known.
+// Cause by evidence: more_work where the batches (tokens, else samples, else bytes copied) grew with the time, or the time
+// follows their size from step to step; else it is not known.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -56,14 +57,33 @@ Moved most_moved(const Rows& rows, const Trend& trend) {
   return most;
 }
 
+// The size of a step's batch: tokens, or else samples, or else the bytes copied to the device; 0 where nobody counts them.
+using Size = std::function<double(const Cell&)>;
+Size batch_size(const Rows& rows) {
+  for (double Cell::* field : {&Cell::tokens, &Cell::samples, &Cell::h2d_bytes}) {
+    const bool known = std::all_of(rows.rows.begin(), rows.rows.end(), [&](const StepRow* row) {
+      return std::all_of(row->cells.begin(), row->cells.end(), [&](const Cell& cell) { return cell.*field > 0; });
+    });
+    if (known) return [field](const Cell& cell) { return cell.*field; };
+  }
+  return [](const Cell&) { return 0.0; };
+}
+
 // How many times as large the batches have become; NaN where nobody counts them.
 double batch_factor(const Rows& rows, const Trend& trend) {
-  for (const auto& figure : {std::function<double(const Cell&)>([](const Cell& cell) { return cell.tokens; }),
-                             std::function<double(const Cell&)>([](const Cell& cell) { return cell.samples; })}) {
-    const auto [before, after] = levels(rows, trend, figure);
-    if (before > 0 && after > 0) return after / before;
+  const auto [before, after] = levels(rows, trend, batch_size(rows));
+  return before > 0 && after > 0 ? after / before : std::nan("");
+}
+
+// Lengths that vary from step to step explain steps that do: how well the time goes with the size (Pearson's correlation).
+double size_correlation(const std::vector<double>& ms, const std::vector<double>& size) {
+  double n = 0, x = 0, y = 0, xx = 0, yy = 0, xy = 0;
+  for (size_t i = 0; i < ms.size(); ++i) {
+    if (!std::isfinite(ms[i]) || !(size[i] > 0)) continue;
+    ++n, x += ms[i], y += size[i], xx += ms[i] * ms[i], yy += size[i] * size[i], xy += ms[i] * size[i];
   }
-  return std::nan("");
+  const double vx = xx - x * x / n, vy = yy - y * y / n;
+  return n > 2 && vx > 0 && vy > 0 ? (xy - x * y / n) / std::sqrt(vx * vy) : 0;
 }
 
 Finding begun(const Judged& j, FindingKind kind, double cost) {
@@ -106,10 +126,12 @@ void judge_trend(const Judged& j, std::vector<Finding>& out) {
                                       text_ms(trend->after), text_ms(trend->before), where);
   const double batches = batch_factor(j.baseline, *trend);
   if (!std::isnan(batches)) f.evidence.push_back({"batch_growth_factor", {}, batches, {}, ""});
-  if (batches - 1 >= j.limits->trend_work_share * by / trend->before) {
+  const double correlation = size_correlation(values, series(j.baseline, batch_size(j.baseline)));
+  if (batches - 1 >= j.limits->trend_work_share * by / trend->before || correlation >= j.limits->trend_size_correlation) {
     f.cause = Cause::kMoreWork;
     f.severity = Severity::kInfo;
-    f.title += formatted("; batches are {:.1f} times as large", batches);
+    f.evidence.push_back({"size_correlation", {}, correlation, {}, ""});
+    f.title += batches > 1 ? formatted("; batches are {:.1f} times as large", batches) : std::string("; the time goes with the batches' size");
     f.action = "nothing is wrong with the machine: the batches have grown; compare time per token or sample";
   } else if (trend->drifts) {
     f.action = "look for what grows with the steps: hooks or callbacks that are added again, lists that are kept, retained graphs, "
@@ -133,6 +155,7 @@ void judge_jitter(const Judged& j, std::vector<Finding>& out) {
     if (!std::isnan(v)) known.push_back(v);
   if (known.size() < 2 * static_cast<size_t>(j.limits->min_steps)) return;
   const double usual = median(known);
+  const Size size = batch_size(j.baseline);
   double lost = 0, sum = 0;
   size_t slow = 0, at = 0;
   int64_t first = -1, last = -1;
@@ -142,7 +165,7 @@ void judge_jitter(const Judged& j, std::vector<Finding>& out) {
     ++at;
     sum += weight * row->wall_ms;
     if (std::isnan(value)) continue;
-    const double tokens = Judged::of_row(*row, [](const Cell& cell) { return cell.tokens > 0 ? cell.tokens : cell.samples; });
+    const double tokens = Judged::of_row(*row, size);
     if (value < j.limits->jitter_factor * usual) {
       batches_usual.push_back(tokens);
       continue;
@@ -170,6 +193,7 @@ void judge_jitter(const Judged& j, std::vector<Finding>& out) {
   if (std::isfinite(factor)) f.evidence.push_back({"batch_growth_factor", {}, factor, {}, ""});
   if (factor >= 1 + j.limits->trend_work_share * (j.limits->jitter_factor - 1)) {
     f.cause = Cause::kMoreWork;
+    f.severity = Severity::kInfo;  // the work is the data's
     f.title += formatted("; their batches are {:.1f} times as large", factor);
     f.action = "sort or bucket samples by length, so that batches are alike";
   } else {

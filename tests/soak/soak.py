@@ -25,7 +25,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from judge import GRAIN_KIB, WARM_UP_STEPS, judge  # noqa: E402
+from soak_judge import GRAIN_KIB, WARM_UP_STEPS, judge  # noqa: E402
 from tap import Tap  # noqa: E402
 from watch import agent_of, memory_kib  # noqa: E402
 

@@ -13,7 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from judge import Result, _memory  # noqa: E402
+from soak_judge import Result, _memory  # noqa: E402
 
 SOAK = Path(__file__).with_name("soak.py")
 
