@@ -20,7 +20,7 @@ class RandomSnapshot {
     Snapshot s;
     s.run = {.name = text(), .started_at = text(), .duration_s = number(), .world_size = small(), .nodes = small(), .attempts = small(),
              .status = pick({"completed", "crashed", "interrupted", "hung", "running"}), .command = texts(), .versions = {{key(), text()}, {key(), text()}},
-             .thresholds = {{text(), number(), number()}, {text(), number(), number()}}};
+             .thresholds = {{text(), 0.125 * small(), 0.5 * small()}, {text(), 1e9 * small(), 2.0 * small()}}};
     if (chance()) s.run.exit_code = small() - 10;
     for (int i = small() % 5; i > 0; --i) s.findings.push_back(finding());
     if (!s.findings.empty() && chance()) s.primary = small() % static_cast<int>(s.findings.size());
