@@ -5,6 +5,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "analyze/batch_size.h"
+#include "analyze/correlation.h"
 #include "analyze/growth.h"
 #include "analyze/robust.h"
 
@@ -18,17 +20,6 @@ constexpr size_t kColumns = 4;            // constant, size, its square, step
 
 using Column = std::vector<double>;
 
-double correlation(const Column& a, const Column& b) {
-  const double ma = mean(a), mb = mean(b);
-  double ab = 0, aa = 0, bb = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    ab += (a[i] - ma) * (b[i] - mb);
-    aa += (a[i] - ma) * (a[i] - ma);
-    bb += (b[i] - mb) * (b[i] - mb);
-  }
-  return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 0;
-}
-
 bool varies(const Column& size) {
   if (size.size() < kFewReadings || *std::min_element(size.begin(), size.end()) <= 0) return false;
   return quantile(size, 0.95) - quantile(size, 0.05) >= kLeastVariation * median(size);
@@ -36,9 +27,7 @@ bool varies(const Column& size) {
 
 // The first of the sizes that is known throughout and varies.
 void take_size(MemoryTrack& track, const std::vector<const Cell*>& cells) {
-  constexpr std::array<std::pair<double Cell::*, const char*>, 3> kSizes = {
-      {{&Cell::tokens, "token"}, {&Cell::samples, "sample"}, {&Cell::h2d_bytes, "byte copied"}}};
-  for (const auto& [field, unit] : kSizes) {
+  for (const auto& [field, unit] : kBatchSizes) {
     Column size;
     for (const Cell* cell : cells) size.push_back(cell->*field);
     if (!varies(size)) continue;

@@ -15,11 +15,11 @@
 #include "base/file.h"
 #include "base/random_hex.h"
 #include "cli/agent_link.h"
-#include "cli/interpreter_flags.h"
 #include "cli/launch_plan.h"
 #include "cli/python_env.h"
 #include "cli/run_places.h"
 #include "cli/signal_relay.h"
+#include "sampler/interpreter_flags.h"
 
 namespace stepscope {
 namespace {

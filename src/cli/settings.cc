@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cmath>
+#include <optional>
 #include <sstream>
 #include <string_view>
 #include <utility>
@@ -46,13 +47,17 @@ Status set_compat(Settings& s, const std::string& text) {
   return {};
 }
 
-Status set_interval(Settings& s, const std::string& text) {
+// All of the text as one number.
+std::optional<double> number_of(std::string_view text) {
   double value = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (code != std::errc() || end != text.data() + text.size() || !(value >= 0.1 && value <= 3600)) {
-    return fail("must be seconds from 0.1 to 3600");
-  }
-  s.interval_s = value;
+  return code == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+Status set_interval(Settings& s, const std::string& text) {
+  const auto value = number_of(text);
+  if (!value || !(*value >= 0.1 && *value <= 3600)) return fail("must be seconds from 0.1 to 3600");
+  s.interval_s = *value;
   return {};
 }
 
@@ -69,10 +74,9 @@ Status set_silence(Settings& s, const std::string& text) {
 }
 
 Status set_flops(double& target, const std::string& text) {
-  double value = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (code != std::errc() || end != text.data() + text.size() || !(value >= 0 && value <= 1e30)) return fail("must be a number, such as 3.2e12");
-  target = value;
+  const auto value = number_of(text);
+  if (!value || !(*value >= 0 && *value <= 1e30)) return fail("must be a number, such as 3.2e12");
+  target = *value;
   return {};
 }
 Status set_flops_per_step(Settings& s, const std::string& text) { return set_flops(s.flops_per_step, text); }
@@ -90,13 +94,9 @@ Status set_thresholds(Settings& s, const std::string& text) {
     const size_t end = std::min(text.find(',', at), text.size());
     const std::string word = text.substr(at, end - at);
     const size_t equals = word.find('=');
-    double value = 0;
-    const char* const last = word.data() + word.size();
-    const char* const first = equals == std::string::npos ? last : word.data() + equals + 1;
-    const auto [stopped, code] = std::from_chars(first, last, value);
-    if (code != std::errc() || stopped != last || equals == 0)
-      return fail("expects NAME=VALUE with a number, not '" + word + "'");
-    if (Status status = set_threshold(s, word.substr(0, equals), value); !status)
+    const auto value = equals == std::string::npos ? std::nullopt : number_of(std::string_view(word).substr(equals + 1));
+    if (!value || equals == 0) return fail("expects NAME=VALUE with a number, not '" + word + "'");
+    if (Status status = set_threshold(s, word.substr(0, equals), *value); !status)
       return fail("refused: " + status.error().message);
     at = end + 1;
   }

@@ -333,10 +333,11 @@ Snapshot Engine::snapshot() const {
     s.findings.push_back(std::move(f));
   }
   const Judged whole = m.judged(all_rows(m.table));
-  s.checks = health_checks(whole, s.findings);
-  if (auto word = closing_word(whole, s.checks)) {
-    word->detected_step = static_cast<int64_t>(m.table.closed()) - 1;
-    s.findings.push_back(std::move(*word));
+  Health health = health_of(whole, s.findings);
+  s.checks = std::move(health.checks);
+  if (health.word) {
+    health.word->detected_step = static_cast<int64_t>(m.table.closed()) - 1;
+    s.findings.push_back(std::move(*health.word));
   }
   order_findings(s.findings);
   s.primary = primary_of(s.findings);

@@ -2,15 +2,12 @@
 
 #include <algorithm>
 
+#include "analyze/category_shares.h"
 #include "base/text_format.h"
 
 namespace stepscope {
 
 namespace {
-
-double compute_share(const Judged& j) {
-  return j.share_of_job(Category::kForward) + j.share_of_job(Category::kBackward) + j.share_of_job(Category::kOptimizer);
-}
 
 // The dearest finding and what it is called; those that only hint (ADVICE) cost nothing.
 HealthCheck costs_check(const Judged& j, const std::vector<Finding>& said) {
@@ -26,14 +23,14 @@ HealthCheck costs_check(const Judged& j, const std::vector<Finding>& said) {
 }
 
 // What is neither the model's compute nor said by a finding: its parts are too small for a word each, together they may not be.
-HealthCheck rest_check(const Judged& j) {
+HealthCheck rest_check(const Judged& j, const CategoryShares& shares) {
   double rest = 0;
   HealthCheck check{.name = "other_time", .passed = true, .value = 0, .limit = j.limits->healthy_max_rest, .text = ""};
   double largest = 0;
   for (size_t c = 0; c < kCategoryCount; ++c) {
     const auto category = static_cast<Category>(c);
-    if (category == Category::kForward || category == Category::kBackward || category == Category::kOptimizer) continue;
-    const double share = j.share_of_job(category);
+    if (is_compute(category)) continue;
+    const double share = shares[category];
     rest += share;
     if (share > largest) largest = share, check.text = std::string(name(category));
   }
@@ -51,12 +48,9 @@ HealthCheck seen_check(const Judged& j, const std::vector<Finding>& said) {
 }
 
 // Waiting for each other that no rank is to blame for.
-HealthCheck ranks_check(const Judged& j) {
-  const std::vector<double> shares = j.shares([](const Cell& cell) { return static_cast<double>(cell.ms[index(Category::kStragglerWait)]); });
-  double sum = 0;
-  for (double share : shares) sum += share;
-  const double mean = shares.empty() ? 0 : sum / static_cast<double>(shares.size());
-  return {.name = "ranks_keep_pace", .passed = mean < j.limits->loss_told_share, .value = mean, .limit = j.limits->loss_told_share, .text = ""};
+HealthCheck ranks_check(const Judged& j, const CategoryShares& shares) {
+  const double mean = shares.mean[index(Category::kStragglerWait)], limit = j.limits->loss_told_share;
+  return {.name = "ranks_keep_pace", .passed = mean < limit, .value = mean, .limit = limit, .text = ""};
 }
 
 HealthCheck steady_check(const std::vector<Finding>& said) {
@@ -67,23 +61,14 @@ HealthCheck steady_check(const std::vector<Finding>& said) {
   return check;
 }
 
-}  // namespace
-
-std::vector<HealthCheck> health_checks(const Judged& j, const std::vector<Finding>& said) {
-  if (j.steps_closed < static_cast<uint32_t>(j.limits->warmup_steps + j.limits->min_steps)) return {};
-  std::vector<HealthCheck> checks = {seen_check(j, said), costs_check(j, said), rest_check(j)};
-  if (j.seen.size() > 1) checks.push_back(ranks_check(j));
-  checks.push_back(steady_check(said));
-  return checks;
-}
-
-std::optional<Finding> closing_word(const Judged& j, const std::vector<HealthCheck>& checks) {
+std::optional<Finding> closing_word(const Judged& j, const std::vector<HealthCheck>& checks, const CategoryShares& shares) {
   const auto failed = [&](std::string_view name) {
     return std::any_of(checks.begin(), checks.end(), [&](const HealthCheck& c) { return !c.passed && c.name == name; });
   };
   const bool spoken_of = failed("data_complete") || failed("no_costed_finding") || failed("ranks_keep_pace") || failed("steady_step_time");
-  if (checks.empty() || spoken_of) return std::nullopt;
-  const double compute = compute_share(j);
+  if (spoken_of) return std::nullopt;
+  double compute = 0;
+  for (const Category c : kLaunchPhases) compute += shares[c];
   const bool scattered = failed("other_time"), bound_by_compute = compute >= j.limits->compute_bound_share;
   Finding f = Finding::of(scattered ? FindingKind::kUnexplainedLoss : bound_by_compute ? FindingKind::kComputeBound : FindingKind::kBalanced);
   f.job_scope = true;
@@ -92,14 +77,13 @@ std::optional<Finding> closing_word(const Judged& j, const std::vector<HealthChe
   f.first_step = j.first_step();
   f.last_step = j.last_step();
   f.evidence.push_back({"compute_share", {}, compute, {}, ""});
-  for (const Category c : {Category::kForward, Category::kBackward, Category::kOptimizer})
-    f.evidence.push_back({std::string(name(c)) + "_share", {}, j.share_of_job(c), {}, ""});
+  for (const Category c : kLaunchPhases) f.evidence.push_back({std::string(name(c)) + "_share", {}, shares[c], {}, ""});
   if (scattered) {
     f.cost_share = std::max(0.0, 1 - compute);
     f.cost_seconds = j.seconds(f.cost_share);
     f.title = formatted("{} of the time is not the model's own compute, in parts of which none stands out", text_share(f.cost_share));
     f.action = "see the ledger for the parts; the largest is the first to look at";
-  } else if (const double optimizer = j.share_of_job(Category::kOptimizer); optimizer >= j.limits->optimizer_heavy_share * compute) {
+  } else if (const double optimizer = shares[Category::kOptimizer]; optimizer >= j.limits->optimizer_heavy_share * compute) {
     // The time is the model's, but not where a model's time belongs: no claim of health.
     f.cause = Cause::kOptimizerHeavy;
     f.title = formatted("The optimizer takes {} of the time, forward and backward together {}", text_share(optimizer),
@@ -114,6 +98,19 @@ std::optional<Finding> closing_word(const Judged& j, const std::vector<HealthChe
     f.action = "nothing to do";
   }
   return f;
+}
+
+}  // namespace
+
+Health health_of(const Judged& j, const std::vector<Finding>& said) {
+  if (j.steps_closed < static_cast<uint32_t>(j.limits->warmup_steps + j.limits->min_steps)) return {};
+  const CategoryShares shares = category_shares(j.rows);
+  Health health;
+  health.checks = {seen_check(j, said), costs_check(j, said), rest_check(j, shares)};
+  if (j.seen.size() > 1) health.checks.push_back(ranks_check(j, shares));
+  health.checks.push_back(steady_check(said));
+  health.word = closing_word(j, health.checks, shares);
+  return health;
 }
 
 }  // namespace stepscope

@@ -10,10 +10,13 @@
 
 namespace stepscope {
 
-// The checks, over the findings of all sections. Empty before there are steps enough for a verdict.
-std::vector<HealthCheck> health_checks(const Judged& whole, const std::vector<Finding>& said);
+struct Health {
+  std::vector<HealthCheck> checks;  // empty before there are steps enough for a verdict
+  // COMPUTE_BOUND or BALANCED where all checks passed; UNEXPLAINED_LOSS where one failed that no finding speaks of.
+  std::optional<Finding> word;
+};
 
-// COMPUTE_BOUND or BALANCED where all checks passed; UNEXPLAINED_LOSS where one failed that no finding speaks of; nullopt else.
-std::optional<Finding> closing_word(const Judged& whole, const std::vector<HealthCheck>& checks);
+// `said`: the findings of all sections.
+Health health_of(const Judged& whole, const std::vector<Finding>& said);
 
 }  // namespace stepscope

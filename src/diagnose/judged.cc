@@ -159,6 +159,8 @@ size_t Judged::steps_hidden_by_queue(double share) const {
 int64_t Judged::first_step() const { return with_warmup.empty() ? -1 : with_warmup.rows.front()->step; }
 int64_t Judged::last_step() const { return with_warmup.empty() ? -1 : with_warmup.rows.back()->step; }
 
+bool is_compute(Category category) { return std::find(kLaunchPhases.begin(), kLaunchPhases.end(), category) != kLaunchPhases.end(); }
+
 std::string text_ms(double ms) {
   if (ms >= 10'000) return formatted("{:.0f} s", ms / 1000);
   if (ms >= 1'000) return formatted("{:.1f} s", ms / 1000);

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 
+#include "analyze/category_shares.h"
 #include "base/text_format.h"
 #include "diagnose/judged.h"
 
@@ -50,13 +51,6 @@ double explained(const std::vector<Finding>& said, Category category) {
   return sum;
 }
 
-double mean_wait_share(const Judged& j) {
-  const std::vector<double> shares = j.shares([](const Cell& cell) { return static_cast<double>(cell.ms[index(Category::kStragglerWait)]); });
-  double sum = 0;
-  for (double share : shares) sum += share;
-  return shares.empty() ? 0 : sum / static_cast<double>(shares.size());
-}
-
 // Waiting and exposed transfer are a part of any synchronous training: they are graded later than the rest.
 Severity graded(const Judged& j, Category category, double share) {
   const Thresholds& t = *j.limits;
@@ -70,10 +64,11 @@ Severity graded(const Judged& j, Category category, double share) {
 
 void judge_loss(const Judged& j, std::vector<Finding>& out) {
   if (j.rows.size() < static_cast<size_t>(j.limits->min_steps)) return;
+  const CategoryShares shares = category_shares(j.rows);
   std::vector<Finding> found;
   for (const Loss& loss : kLosses) {
     const bool waiting = loss.category == Category::kStragglerWait;
-    const double share = waiting ? mean_wait_share(j) : j.share_of_job(loss.category);
+    const double share = waiting ? shares.mean[index(loss.category)] : shares[loss.category];
     const double open = share - explained(out, loss.category);
     if (open < j.limits->loss_told_share) continue;
     Finding f = j.of_job(FindingKind::kUnexplainedLoss, loss.category, share, graded(j, loss.category, open));

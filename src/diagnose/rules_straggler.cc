@@ -86,8 +86,6 @@ RankExcess overall(const std::vector<LateBlock>& blocks) {
   return all;
 }
 
-bool is_compute(Category c) { return c == Category::kForward || c == Category::kBackward || c == Category::kOptimizer; }
-
 struct Naming {
   FindingKind kind = FindingKind::kStraggler;
   Cause cause = Cause::kNone;

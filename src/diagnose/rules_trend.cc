@@ -8,6 +8,8 @@
 #include <array>
 #include <cmath>
 
+#include "analyze/batch_size.h"
+#include "analyze/correlation.h"
 #include "analyze/robust.h"
 #include "analyze/trend.h"
 #include "base/text_format.h"
@@ -60,7 +62,8 @@ Moved most_moved(const Rows& rows, const Trend& trend) {
 // The size of a step's batch: tokens, or else samples, or else the bytes copied to the device; 0 where nobody counts them.
 using Size = std::function<double(const Cell&)>;
 Size batch_size(const Rows& rows) {
-  for (double Cell::* field : {&Cell::tokens, &Cell::samples, &Cell::h2d_bytes}) {
+  for (const auto& [size, unit] : kBatchSizes) {
+    const auto field = size;
     const bool known = std::all_of(rows.rows.begin(), rows.rows.end(), [&](const StepRow* row) {
       return std::all_of(row->cells.begin(), row->cells.end(), [&](const Cell& cell) { return cell.*field > 0; });
     });
@@ -75,15 +78,15 @@ double batch_factor(const Rows& rows, const Trend& trend) {
   return before > 0 && after > 0 ? after / before : std::nan("");
 }
 
-// Lengths that vary from step to step explain steps that do: how well the time goes with the size (Pearson's correlation).
-double size_correlation(const std::vector<double>& ms, const std::vector<double>& size) {
-  double n = 0, x = 0, y = 0, xx = 0, yy = 0, xy = 0;
+// Lengths that vary from step to step explain steps that do: how well the time goes with the size, where both are known.
+double size_correlation(const std::vector<double>& ms, const std::vector<double>& sizes) {
+  std::vector<double> known_ms, known_size;
   for (size_t i = 0; i < ms.size(); ++i) {
-    if (!std::isfinite(ms[i]) || !(size[i] > 0)) continue;
-    ++n, x += ms[i], y += size[i], xx += ms[i] * ms[i], yy += size[i] * size[i], xy += ms[i] * size[i];
+    if (!std::isfinite(ms[i]) || !(sizes[i] > 0)) continue;
+    known_ms.push_back(ms[i]);
+    known_size.push_back(sizes[i]);
   }
-  const double vx = xx - x * x / n, vy = yy - y * y / n;
-  return n > 2 && vx > 0 && vy > 0 ? (xy - x * y / n) / std::sqrt(vx * vy) : 0;
+  return known_ms.size() > 2 ? correlation(known_ms, known_size) : 0;
 }
 
 Finding begun(const Judged& j, FindingKind kind, double cost) {
@@ -126,11 +129,11 @@ void judge_trend(const Judged& j, std::vector<Finding>& out) {
                                       text_ms(trend->after), text_ms(trend->before), where);
   const double batches = batch_factor(j.baseline, *trend);
   if (!std::isnan(batches)) f.evidence.push_back({"batch_growth_factor", {}, batches, {}, ""});
-  const double correlation = size_correlation(values, series(j.baseline, batch_size(j.baseline)));
-  if (batches - 1 >= j.limits->trend_work_share * by / trend->before || correlation >= j.limits->trend_size_correlation) {
+  const double with_size = size_correlation(values, series(j.baseline, batch_size(j.baseline)));
+  if (batches - 1 >= j.limits->trend_work_share * by / trend->before || with_size >= j.limits->trend_size_correlation) {
     f.cause = Cause::kMoreWork;
     f.severity = Severity::kInfo;
-    f.evidence.push_back({"size_correlation", {}, correlation, {}, ""});
+    f.evidence.push_back({"size_correlation", {}, with_size, {}, ""});
     f.title += batches > 1 ? formatted("; batches are {:.1f} times as large", batches) : std::string("; the time goes with the batches' size");
     f.action = "nothing is wrong with the machine: the batches have grown; compare time per token or sample";
   } else if (trend->drifts) {
@@ -144,7 +147,9 @@ void judge_trend(const Judged& j, std::vector<Finding>& out) {
 }
 
 double compute_ms(const Cell& cell) {
-  return cell.ms[index(Category::kForward)] + cell.ms[index(Category::kBackward)] + cell.ms[index(Category::kOptimizer)];
+  double ms = 0;
+  for (const Category c : kLaunchPhases) ms += cell.ms[index(c)];
+  return ms;
 }
 
 // Single slow steps that all ranks have alike, in their compute: pauses and events have kinds of their own.

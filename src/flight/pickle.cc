@@ -213,11 +213,17 @@ class Machine {
     return {};
   }
 
-  Status appends() {
+  // Takes the topmost mark out of the stack, above the list or dict that it follows: where that one's new items begin.
+  std::optional<size_t> drop_mark() {
     const auto first = above_mark();
-    if (!first || *first < 2) return no_mark();
+    if (!first || *first < 2) return std::nullopt;
     stack_.erase(stack_.begin() + static_cast<std::ptrdiff_t>(*first) - 1);
-    return append(*first - 1, stack_.size());
+    return *first - 1;
+  }
+
+  Status appends() {
+    const auto first = drop_mark();
+    return first ? append(*first, stack_.size()) : Status(no_mark());
   }
 
   Status set_items(size_t first) {
@@ -230,10 +236,8 @@ class Machine {
   }
 
   Status set_items_to_mark() {
-    const auto first = above_mark();
-    if (!first || *first < 2) return no_mark();
-    stack_.erase(stack_.begin() + static_cast<std::ptrdiff_t>(*first) - 1);
-    return set_items(*first - 1);
+    const auto first = drop_mark();
+    return first ? set_items(*first) : Status(no_mark());
   }
 
   Status put(size_t width) {

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "base/json_bounds.h"
 #include "base/text_format.h"
 #include "flight/pickle.h"
 
@@ -18,32 +19,15 @@ constexpr size_t kMaxGroups = 1u << 16;
 constexpr size_t kMaxRanks = 1u << 20;
 constexpr size_t kMaxText = 256;
 
-// Nesting and number of values, counted before anything is built.
-std::string out_of_bounds(std::string_view text) {
-  size_t depth = 0, values = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      if (c == '"') in_string = false;
-      continue;
-    }
-    if (c == '"') in_string = true;
-    if (c == ',' || c == '[' || c == '{') ++values;
-    if (c == '[' || c == '{') ++depth;
-    if ((c == ']' || c == '}') && depth > 0) --depth;
-    if (depth > kLimits.depth) return formatted("the JSON nests deeper than {}", kLimits.depth);
-    if (values > kLimits.values) return formatted("the JSON holds more than {} values", kLimits.values);
-  }
-  return "";
-}
-
 Result<Json> parse(std::string_view bytes) {
   if (bytes.empty()) return fail("an empty file");
   if (bytes.size() > kMaxDumpBytes) return fail(formatted("larger than {} MiB", kMaxDumpBytes >> 20));
   if (looks_like_pickle(bytes)) return parse_pickle(bytes, kLimits);
-  if (const std::string bound = out_of_bounds(bytes); !bound.empty()) return fail(bound);
+  switch (json_excess(bytes, {kLimits.depth, kLimits.values})) {
+    case JsonExcess::kDepth: return fail(formatted("the JSON nests deeper than {}", kLimits.depth));
+    case JsonExcess::kValues: return fail(formatted("the JSON holds more than {} values", kLimits.values));
+    case JsonExcess::kNone: break;
+  }
   Json out = Json::parse(bytes, nullptr, false);
   if (out.is_discarded()) return fail("neither a pickle nor JSON, or cut off");
   return out;

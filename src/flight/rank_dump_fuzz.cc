@@ -7,6 +7,7 @@
 
 #include "../../tests/support/changes.h"
 #include "../../tests/support/flight_job.h"
+#include "../../tests/support/one_line.h"
 #include "flight/verdict.h"
 
 namespace {
@@ -22,10 +23,6 @@ examples::FlightJob job() {
   return out;
 }
 
-void check(const Error& error) {
-  if (error.message.empty() || error.message.find('\n') != std::string::npos) std::abort();
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -34,12 +31,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string bytes = data[0] & 1 ? examples::changed(data[0] & 2 ? pickle : json, data + 1, size - 1)
                                         : std::string(reinterpret_cast<const char*>(data + 1), size - 1);
   auto dump = flight::read_dump(bytes, "fuzz_0");
-  if (!dump) return check(dump.error()), 0;
+  if (!dump) return examples::expect_one_line(dump.error()), 0;
   std::vector<flight::RankDump> dumps;
   dumps.push_back(std::move(*dump));
   dumps.push_back(*flight::read_dump(other, "good_1"));
   const auto joined = flight::join_dumps(std::move(dumps));
-  if (!joined) return check(joined.error()), 0;
+  if (!joined) return examples::expect_one_line(joined.error()), 0;
   const flight::Verdict verdict = flight::judge(*joined);
   if ((verdict.outcome == flight::Outcome::kCulprits) == verdict.culprits.empty()) std::abort();
   return 0;

@@ -8,6 +8,7 @@
 
 #include "../../tests/support/changes.h"
 #include "../../tests/support/naive_job.h"
+#include "../../tests/support/one_line.h"
 #include "replay/cause.h"
 #include "replay/slowdown.h"
 
@@ -26,10 +27,6 @@ std::string good_trace() {
   return out;
 }
 
-void check(const Error& error) {
-  if (error.message.empty() || error.message.find('\n') != std::string::npos) std::abort();
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -37,11 +34,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const std::string good = good_trace();
   const std::string text = data[0] & 1 ? examples::changed(good, data + 1, size - 1) : std::string(reinterpret_cast<const char*>(data + 1), size - 1);
   const auto rows = replay::parse_trace_csv(text, "fuzz");
-  if (!rows) return check(rows.error()), 0;
+  if (!rows) return examples::expect_one_line(rows.error()), 0;
   const auto trace = replay::make_op_trace(*rows, "fuzz");
-  if (!trace) return check(trace.error()), 0;
+  if (!trace) return examples::expect_one_line(trace.error()), 0;
   const auto slowdown = replay::judge_slowdown(*trace, "fuzz");
-  if (!slowdown) return check(slowdown.error()), 0;
+  if (!slowdown) return examples::expect_one_line(slowdown.error()), 0;
   if (!std::isfinite(slowdown->slowdown) || slowdown->steps.size() != trace->steps.size()) std::abort();
   (void)replay::judge_cause(*slowdown);
   return 0;

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/json_bounds.h"
 #include "base/text_format.h"
 #include "report/evidence_table.h"
 #include "report/json_fields.h"
@@ -12,24 +13,13 @@
 namespace stepscope {
 namespace {
 
-// Nesting and number of values, counted before anything is allocated. "" when within bounds.
+// "" when within bounds.
 std::string out_of_bounds(std::string_view json) {
   if (json.size() > kMaxSummaryBytes) return formatted("larger than {} MiB", kMaxSummaryBytes >> 20);
-  size_t depth = 0, values = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < json.size(); ++i) {
-    const char c = json[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      if (c == '"') in_string = false;
-      continue;
-    }
-    if (c == '"') in_string = true;
-    if (c == ',' || c == '[' || c == '{') ++values;
-    if (c == '[' || c == '{') ++depth;
-    if ((c == ']' || c == '}') && depth > 0) --depth;
-    if (depth > kMaxSummaryDepth) return formatted("nested deeper than {}", kMaxSummaryDepth);
-    if (values > kMaxSummaryValues) return formatted("more than {} values", kMaxSummaryValues);
+  switch (json_excess(json, {kMaxSummaryDepth, kMaxSummaryValues})) {
+    case JsonExcess::kDepth: return formatted("nested deeper than {}", kMaxSummaryDepth);
+    case JsonExcess::kValues: return formatted("more than {} values", kMaxSummaryValues);
+    case JsonExcess::kNone: break;
   }
   return "";
 }

@@ -7,6 +7,7 @@
 
 #include "../../tests/support/changes.h"
 #include "../../tests/support/example_snapshot.h"
+#include "../../tests/support/one_line.h"
 #include "report/compare.h"
 #include "report/summary_html.h"
 #include "report/summary_json.h"
@@ -29,10 +30,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   static const Snapshot healthy = examples::balanced();
   const Result<Snapshot> read = read_summary(text_of(data, size), "fuzz");
-  if (!read) {
-    if (read.error().message.empty() || read.error().message.find('\n') != std::string::npos) std::abort();
-    return 0;
-  }
+  if (!read) return examples::expect_one_line(read.error()), 0;
   const std::string again = summary_json(*read);
   const Result<Snapshot> twice = read_summary(again, "again");
   if (!twice || summary_json(*twice) != again) std::abort();  // what we write, we read

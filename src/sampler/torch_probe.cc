@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <string_view>
 #include <utility>
+#include <vector>
+
+#include "sampler/interpreter_flags.h"
 
 namespace stepscope {
 namespace {
@@ -27,28 +30,21 @@ std::optional<std::string_view> variable(std::string_view block, std::string_vie
   return std::nullopt;
 }
 
-// Flags of the interpreter itself: single letters before the script, -c or -m.
-bool has_flag(std::string_view arguments, char flag) {
-  bool first = true;
+std::vector<std::string> words_of(std::string_view arguments) {
+  std::vector<std::string> words;
   while (!arguments.empty()) {
-    const std::string_view word = arguments.substr(0, arguments.find('\0'));
-    arguments.remove_prefix(std::min(arguments.size(), word.size() + 1));
-    if (std::exchange(first, false)) continue;
-    if (word.size() < 2 || word[0] != '-' || word[1] == '-') return false;
-    for (const char letter : word.substr(1)) {
-      if (letter == flag) return true;
-      if (letter == 'c' || letter == 'm') return false;
-    }
-    if (word == "-X" || word == "-W") arguments.remove_prefix(std::min(arguments.size(), arguments.find('\0') + 1));
+    words.emplace_back(arguments.substr(0, arguments.find('\0')));
+    arguments.remove_prefix(std::min(arguments.size(), words.back().size() + 1));
   }
-  return false;
+  return words;
 }
 
 std::string reason_of(std::string_view arguments, std::string_view environment) {
-  if (has_flag(arguments, 'S')) return "Python was started with -S and reads no site-packages";
+  const HooksKeptOut kept_out = hooks_kept_out_of(words_of(arguments));
+  if (kept_out == HooksKeptOut::kNoSite) return "Python was started with -S and reads no site-packages";
   const auto disabled = variable(environment, "STEPSCOPE_DISABLE");
   if (disabled && !disabled->empty() && *disabled != "0") return "STEPSCOPE_DISABLE is set in its environment";
-  if (has_flag(arguments, 'I') || has_flag(arguments, 'E'))
+  if (kept_out == HooksKeptOut::kPathIgnored)
     return "Python was started with -I or -E and does not look at PYTHONPATH; stepscope is not installed beside its torch";
   const auto path = variable(environment, "PYTHONPATH");
   if (!environment.empty() && (!path || path->find("/stepscope/_inject") == path->npos))

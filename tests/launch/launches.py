@@ -87,6 +87,13 @@ class Launch:
                     pipe.close()
 
 
+def refused(launch: Launch, *words: str) -> str:
+    """Runs it on input that is refused: exit code 2, nothing on stdout, one line on stderr. Returns that line."""
+    done = launch.run(*words)
+    assert (done.returncode, done.stdout) == (2, b"") and done.stderr.count(b"\n") == 1, done.stderr
+    return done.stderr.decode()
+
+
 def children(pid: int) -> list[int]:
     """Direct children of a process."""
     found = []

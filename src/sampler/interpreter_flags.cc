@@ -1,4 +1,4 @@
-#include "cli/interpreter_flags.h"
+#include "sampler/interpreter_flags.h"
 
 #include <algorithm>
 
@@ -29,19 +29,28 @@ bool read_options(const std::string& word, HooksKeptOut& found, bool& takes_next
   return true;
 }
 
+// Reads the options that follow the interpreter at `at`; the place of what ended them.
+size_t after_options(const std::vector<std::string>& words, size_t at, HooksKeptOut& found) {
+  while (++at < words.size() && words[at].size() > 1 && words[at][0] == '-' && words[at] != "--") {
+    bool takes_next = words[at] == "--check-hash-based-pycs";
+    if (words[at][1] != '-' && !read_options(words[at], found, takes_next)) break;
+    if (takes_next) ++at;
+  }
+  return at;
+}
+
 }  // namespace
 
 HooksKeptOut hooks_kept_out(const std::vector<std::string>& command) {
   HooksKeptOut found = HooksKeptOut::kNo;
-  for (size_t at = 0; at < command.size(); ++at) {
-    if (!names_python(command[at])) continue;
-    while (++at < command.size() && command[at].size() > 1 && command[at][0] == '-' && command[at] != "--") {
-      bool takes_next = command[at] == "--check-hash-based-pycs";
-      if (command[at][1] != '-' && !read_options(command[at], found, takes_next)) break;
-      if (takes_next) ++at;
-    }
-    --at;  // what ended the options may be an interpreter, too
-  }
+  for (size_t at = 0; at < command.size(); ++at)
+    if (names_python(command[at])) at = after_options(command, at, found) - 1;  // what ended the options may be an interpreter, too
+  return found;
+}
+
+HooksKeptOut hooks_kept_out_of(const std::vector<std::string>& interpreter) {
+  HooksKeptOut found = HooksKeptOut::kNo;
+  after_options(interpreter, 0, found);
   return found;
 }
 

@@ -1,5 +1,5 @@
 // Which launch commands keep the hooks out.
-#include "cli/interpreter_flags.h"
+#include "sampler/interpreter_flags.h"
 
 #include <gtest/gtest.h>
 
@@ -38,6 +38,14 @@ TEST(InterpreterFlagsTest, WordsNameTheOption) {
   EXPECT_EQ(kept_out_word(HooksKeptOut::kPathIgnored, true), "");
   EXPECT_NE(kept_out_word(HooksKeptOut::kPathIgnored, false).find("-I and -E"), std::string::npos);
   EXPECT_NE(kept_out_word(HooksKeptOut::kNoSite, true).find("-S"), std::string::npos);
+}
+
+TEST(InterpreterFlagsTest, OfAProcessItsNameDoesNotMatter) {
+  EXPECT_EQ(hooks_kept_out_of({"/opt/bin/trainer", "-BS", "train.py"}), HooksKeptOut::kNoSite);
+  EXPECT_EQ(hooks_kept_out_of({"trainer", "-u", "-E", "-m", "train"}), HooksKeptOut::kPathIgnored);
+  EXPECT_EQ(hooks_kept_out_of({"python", "-Wignore::SyntaxWarning", "-X", "SIE", "train.py", "-S"}), HooksKeptOut::kNo) << "values of options";
+  EXPECT_EQ(hooks_kept_out_of({"python"}), HooksKeptOut::kNo);
+  EXPECT_EQ(hooks_kept_out_of({}), HooksKeptOut::kNo);
 }
 
 }  // namespace
