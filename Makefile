@@ -25,7 +25,7 @@ export STEPSCOPE_BINARY ?= $(abspath $(BIN))
 export STEPSCOPE_PYTHON ?= $(abspath $(PY))
 export STEPSCOPE_BUILD_DIR ?= $(CURDIR)/build/dev
 
-.PHONY: help setup wheel pythons build demo test test-fast unit matrix thirdparty soak bench lint asan tsan gpu-test fuzz fuzz-coverage clean distclean
+.PHONY: help setup wheel pythons build demo test test-fast unit matrix thirdparty soak bench lint format asan tsan gpu-test fuzz fuzz-coverage clean distclean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -101,8 +101,11 @@ lint: setup ## arrows between rooms, symbols of the recorder, formatting
 	tools/kinds.py
 	@if [ -f build/wheel/src/recorder/libss_recorder.a ]; then set -x; tools/check_symbols.py build/wheel/src/recorder/libss_recorder.a; \
 	else echo "lint: recorder is not built, its symbols are not checked"; fi
-	@tools/check_format.sh
+	@STEPSCOPE_VENV=$(VENV) tools/check_format.sh
 	@echo "make lint: CLEAN"
+
+format: setup ## lay out the C++ files by .clang-format
+	@STEPSCOPE_VENV=$(VENV) tools/check_format.sh --fix
 
 asan: setup ## unit tests under AddressSanitizer and UBSan
 	@mkdir -p build && cmake --preset asan >build/cmake-asan.log 2>&1 || { cat build/cmake-asan.log; exit 1; }

@@ -1,7 +1,17 @@
 #!/bin/sh
-# Says which C++ files clang-format would change. Advice only: exit code 0.
-cd "$(dirname "$0")/.."
-for tool in clang-format-22 clang-format; do command -v "$tool" >/dev/null 2>&1 && break; tool=""; done
-if [ -z "$tool" ]; then echo "lint: no clang-format, formatting is not checked"; exit 0; fi
-changed=$(find src include -name '*.h' -o -name '*.cc' | xargs "$tool" --dry-run 2>&1 | grep -oE '^[^:]+' | sort -u | wc -l)
-echo "lint: $tool would change $changed files (advice)"
+# Says which C++ files clang-format would change; exit code 1 where there are any. The version is pinned: others format
+# otherwise. `make format` changes them.
+cd "$(dirname "$0")/.." || exit 2
+bin="${STEPSCOPE_VENV:-.venv}/bin"
+tool="$bin/clang-format"
+[ -x "$tool" ] || "$bin/python" -m pip install --quiet --disable-pip-version-check clang-format==23.1.5 || exit 2
+files=$(find src include -name '*.h' -o -name '*.cc')
+if [ "$1" = --fix ]; then
+  # shellcheck disable=SC2086
+  exec "$tool" -i $files
+fi
+# shellcheck disable=SC2086
+changed=$("$tool" --dry-run $files 2>&1 | grep -oE '^[^: ]+\.(h|cc):' | sort -u)
+[ -z "$changed" ] && exit 0
+echo "lint: not formatted (make format does it): $changed"
+exit 1

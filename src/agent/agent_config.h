@@ -11,25 +11,25 @@
 namespace stepscope {
 
 struct AgentConfig {
-  std::string version;                 // of stepscope
+  std::string version;  // of stepscope
   std::string run_name;
-  std::string run_dir;                 // absolute; "" = no folder could be made
-  std::string shm_dir;                 // where the rings appear; "" = no shared memory
-  std::string nonce;                   // hex, names this run in every ring
+  std::string run_dir;  // absolute; "" = no folder could be made
+  std::string shm_dir;  // where the rings appear; "" = no shared memory
+  std::string nonce;    // hex, names this run in every ring
   std::vector<std::string> command;
   std::string working_dir;
-  std::string started_at;              // ISO 8601 UTC
-  uint64_t started_ns = 0;             // CLOCK_MONOTONIC
+  std::string started_at;   // ISO 8601 UTC
+  uint64_t started_ns = 0;  // CLOCK_MONOTONIC
   int launcher_pid = 0;
-  int restarts = 0;                    // how often an agent of this run died before
-  bool attached = false;               // by stepscope.init(): no launcher is there, the ranks' own end is the end
+  int restarts = 0;       // how often an agent of this run died before
+  bool attached = false;  // by stepscope.init(): no launcher is there, the ranks' own end is the end
   double interval_s = 1.0;
   bool html_report = false;
-  bool keep_rings = false;             // also when nobody died
+  bool keep_rings = false;  // also when nobody died
   std::map<std::string, double> thresholds;
-  std::vector<std::string> silence;    // pieces of advice, by cause
+  std::vector<std::string> silence;  // pieces of advice, by cause
   double flops_per_step = 0, peak_flops = 0;
-  std::vector<std::string> notes;      // losses the launcher knows of: "logs: read-only", …
+  std::vector<std::string> notes;  // losses the launcher knows of: "logs: read-only", …
 
   std::string to_json() const;
   static Result<AgentConfig> from_json(const std::string& text);

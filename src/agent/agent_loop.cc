@@ -227,9 +227,11 @@ void Agent::on_death(Pipeline::TailId id) {
   if (watcher.fd() >= 0) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, watcher.fd(), nullptr);
   const int rank = pipeline_.has(id) ? pipeline_.tail(id).identity().rank : -1;
   pipeline_.end_tail(id, now_ns, status);
-  store_.event("rank_death", "pid " + std::to_string(watcher.pid()) + (status ? ", wait status " + std::to_string(*status) : ""),
+  store_.event("rank_death",
+               "pid " + std::to_string(watcher.pid()) + (status ? ", wait status " + std::to_string(*status) : ""),
                rank, static_cast<int64_t>(now_ns));
-  log_.line("pid " + std::to_string(watcher.pid()) + " ended, status " + (status ? std::to_string(*status) : "unknown"));
+  log_.line("pid " + std::to_string(watcher.pid()) + " ended, status " +
+            (status ? std::to_string(*status) : "unknown"));
   watches_.erase(found);
 }
 

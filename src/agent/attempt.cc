@@ -21,10 +21,12 @@ int64_t last_active_ns(const std::vector<Claim>& members) {
 
 Place place_of(const Claim& claim, const Attempt& attempt, const std::vector<Claim>& members) {
   if (members.empty()) return Place::kBegins;
-  const auto holder = std::find_if(members.begin(), members.end(), [&](const Claim& m) { return m.rank == claim.rank; });
+  const auto holder =
+      std::find_if(members.begin(), members.end(), [&](const Claim& m) { return m.rank == claim.rank; });
   const bool held = holder != members.end();
   const bool other_world = known_and_different(claim.world_size, attempt.world_size);
-  const bool older = std::all_of(members.begin(), members.end(), [&](const Claim& m) { return claim.opened_ns < m.opened_ns; });
+  const bool older =
+      std::all_of(members.begin(), members.end(), [&](const Claim& m) { return claim.opened_ns < m.opened_ns; });
   const bool beside = std::any_of(members.begin(), members.end(),
                                   [&](const Claim& m) { return !m.left && m.active_ns > claim.opened_ns; });
   if (claim.restarts != attempt.restarts || other_world) {
@@ -50,7 +52,8 @@ void StepClock::note(uint64_t step, int64_t end_ns) {
 }
 
 std::optional<uint64_t> StepClock::step_at(int64_t end_ns) const {
-  const auto after = std::lower_bound(ends_.begin(), ends_.end(), end_ns, [](const auto& e, int64_t t) { return e.second < t; });
+  const auto after =
+      std::lower_bound(ends_.begin(), ends_.end(), end_ns, [](const auto& e, int64_t t) { return e.second < t; });
   if (after == ends_.end()) return std::nullopt;
   if (after == ends_.begin()) return after->first;
   const auto before = std::prev(after);

@@ -1,6 +1,6 @@
-// An attempt: one start of the run's ranks, and who sits where in it. Who belongs to which is told by evidence, not by the
-// launcher's restart count alone: elastic membership changes number the ranks anew at the same count, a second launch under
-// the same command counts from 0 again, and a supervisor replaces one rank while the others train on.
+// An attempt: one start of the run's ranks, and who sits where in it. Who belongs to which is told by evidence, not by
+// the launcher's restart count alone: elastic membership changes number the ranks anew at the same count, a second
+// launch under the same command counts from 0 again, and a supervisor replaces one rank while the others train on.
 //
 // Plain structs and pure functions: no clock, no ring.
 #pragma once
@@ -25,22 +25,22 @@ struct UncleanDeath {
   bool in_teardown = false;  // after its last step
 };
 
-// A process that holds a rank. Its step `from` is step `at` of the attempt; where it came later than the others, `at` is
-// empty until their steps tell.
+// A process that holds a rank. Its step `from` is step `at` of the attempt; where it came later than the others, `at`
+// is empty until their steps tell.
 struct Seat {
   TailId tail = 0;
   uint64_t from = 0;
   std::optional<uint64_t> at = 0;
   uint64_t not_before = 0;  // steps that another process made as this rank
   bool late = false;
-  int world_size = 0;     // as it said when it was seated; 0 = not known
+  int world_size = 0;  // as it said when it was seated; 0 = not known
 };
 
 struct Attempt {
-  int number = 0;             // in the run, from 0
-  int restarts = 0;           // the launcher's own count, 0 where it has none
-  int world_size = 0;         // 0 = not known
-  uint64_t first_step = 0;    // steps of the run that were closed before it
+  int number = 0;           // in the run, from 0
+  int restarts = 0;         // the launcher's own count, 0 where it has none
+  int world_size = 0;       // 0 = not known
+  uint64_t first_step = 0;  // steps of the run that were closed before it
   std::map<int, Seat> ranks;
   std::vector<UncleanDeath> deaths;
 };
@@ -49,22 +49,23 @@ struct Attempt {
 struct Claim {
   int rank = -1;
   int world_size = 0, restarts = 0;
-  int64_t opened_ns = 0;              // its black box: a pooled process may be far older than its part in this job
-  int64_t active_ns = 0;              // its last record
-  bool left = false;                  // gone, or through its exit handlers
-  bool only_said_so = false;          // init() alone: a main process that leaves the training to others
+  int64_t opened_ns = 0;      // its black box: a pooled process may be far older than its part in this job
+  int64_t active_ns = 0;      // its last record
+  bool left = false;          // gone, or through its exit handlers
+  bool only_said_so = false;  // init() alone: a main process that leaves the training to others
 };
 
 enum class Place {
-  kBegins,    // its start is another start of the ranks
-  kJoins,     // its rank is free
-  kReplaces,  // the process that held its rank is gone while others train on
-  kTakesOver, // the holder only said that it is this rank
-  kWaits,     // somebody else trains as this rank, or in another start of the ranks
-  kHistory,   // of a start before this one
+  kBegins,     // its start is another start of the ranks
+  kJoins,      // its rank is free
+  kReplaces,   // the process that held its rank is gone while others train on
+  kTakesOver,  // the holder only said that it is this rank
+  kWaits,      // somebody else trains as this rank, or in another start of the ranks
+  kHistory,    // of a start before this one
 };
 
-// Where a process belongs that is not seated yet. `restarts` and `world_size` are the attempt's, `members` those seated.
+// Where a process belongs that is not seated yet. `restarts` and `world_size` are the attempt's, `members` those
+// seated.
 Place place_of(const Claim& claim, const Attempt& attempt, const std::vector<Claim>& members);
 
 // Which step of the attempt ended when: tells a process that came later where it joined in.

@@ -17,7 +17,13 @@
 namespace stepscope {
 
 enum class FrameType : uint8_t {
-  kConfig = 'C', kChild = 'P', kSignal = 'S', kEnded = 'X', kNotice = 'N', kSummary = 'T', kDone = 'D',
+  kConfig = 'C',
+  kChild = 'P',
+  kSignal = 'S',
+  kEnded = 'X',
+  kNotice = 'N',
+  kSummary = 'T',
+  kDone = 'D',
 };
 
 struct Frame {

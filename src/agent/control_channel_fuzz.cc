@@ -1,5 +1,5 @@
-// Frames from anywhere, in pieces of any size: those that are whole come out, in order and as they went in; nothing above the
-// bound is kept. What a first frame would configure is read or refused.
+// Frames from anywhere, in pieces of any size: those that are whole come out, in order and as they went in; nothing
+// above the bound is kept. What a first frame would configure is read or refused.
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -40,7 +40,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   stepscope::ControlChannel channel{stepscope::Fd(ends[0])};
   stepscope::Fd sender(ends[1]);
   for (size_t at = 0; at < wire.size() && channel.open();) {
-    const ssize_t n = ::send(sender.get(), wire.data() + at, std::min(piece, wire.size() - at), MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t n =
+        ::send(sender.get(), wire.data() + at, std::min(piece, wire.size() - at), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n > 0) at += static_cast<size_t>(n);
     for (stepscope::Frame& frame : channel.receive()) got.push_back(std::move(frame));
     if (n <= 0) break;

@@ -23,9 +23,12 @@ std::optional<DeviceRoom> room_of(const DeviceFacts& device, int rank) {
   DeviceRoom room;
   room.capacity_bytes = device.memory_total_bytes.value_or(0);
   for (const DeviceProcess& p : device.processes) {
-    if (p.rank == rank) room.own_bytes += p.memory_bytes;
-    else if (p.rank >= 0) room.other_ranks_bytes += p.memory_bytes;
-    else room.others.push_back({p.pid, p.memory_bytes});
+    if (p.rank == rank)
+      room.own_bytes += p.memory_bytes;
+    else if (p.rank >= 0)
+      room.other_ranks_bytes += p.memory_bytes;
+    else
+      room.others.push_back({p.pid, p.memory_bytes});
   }
   if (room.own_bytes <= 0) return std::nullopt;
   return room;
@@ -95,7 +98,8 @@ void HostWatch::fill(Snapshot& snapshot) const {
                                    [&](const RankStat& r) { return r.rank == process.rank; });
     if (stat == snapshot.ranks.end()) continue;
     const int cores = process.affinity_cores.value_or(facts_.cores);
-    if (const auto used = process.cpu_cores.mean_or_null(); used && cores > 0) stat->cpu_share = std::min(1.0, *used / cores);
+    if (const auto used = process.cpu_cores.mean_or_null(); used && cores > 0)
+      stat->cpu_share = std::min(1.0, *used / cores);
     stat->rss_peak_bytes = process.rss_bytes.max_or_null();
     stat->uss_peak_bytes = process.uss_bytes.max_or_null();
   }

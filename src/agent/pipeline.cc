@@ -14,8 +14,8 @@ constexpr uint64_t kTellNs = 1'000'000'000;
 constexpr size_t kMaxWaitingSteps = 256;  // of a process that is not seated or not placed yet
 
 bool is_version_fact(std::string_view key) {
-  constexpr std::string_view known[] = {"python", "torch", "cuda", "nccl", "driver", "hip", "numpy", "lightning",
-                                        "transformers", "accelerate", "deepspeed", "device"};
+  constexpr std::string_view known[] = {"python", "torch",     "cuda",         "nccl",       "driver",    "hip",
+                                        "numpy",  "lightning", "transformers", "accelerate", "deepspeed", "device"};
   return std::find(std::begin(known), std::end(known), key) != std::end(known);
 }
 
@@ -81,8 +81,8 @@ void Pipeline::qualify(TailId id, uint64_t now_ns) {
   if (tail.waiting_steps().size() > kMaxWaitingSteps) tail.take_steps();
   if (const auto holder = now_.ranks.find(tail.identity().rank); holder != now_.ranks.end() && tail.steps() > 0) {
     note("two processes are rank " + std::to_string(holder->first) + " at once (pids " +
-         std::to_string(this->tail(holder->second.tail).identity().pid) + " and " + std::to_string(tail.identity().pid) +
-         "); the first one is followed");
+         std::to_string(this->tail(holder->second.tail).identity().pid) + " and " +
+         std::to_string(tail.identity().pid) + "); the first one is followed");
   }
 }
 
@@ -90,7 +90,8 @@ void Pipeline::qualify(TailId id, uint64_t now_ns) {
 void Pipeline::qualify_all(uint64_t now_ns) {
   std::vector<std::pair<int64_t, TailId>> waiting;
   for (const auto& [id, tail] : tails_) {
-    if (tail->is_rank() && !refused_.contains(id) && !counts_as_rank(id)) waiting.emplace_back(claim_of(*tail).opened_ns, id);
+    if (tail->is_rank() && !refused_.contains(id) && !counts_as_rank(id))
+      waiting.emplace_back(claim_of(*tail).opened_ns, id);
   }
   std::sort(waiting.begin(), waiting.end());
   for (const auto& [opened_ns, id] : waiting) {
@@ -111,20 +112,26 @@ void Pipeline::take_seat(TailId id, Place found, uint64_t now_ns) {
     end_tail(before, now_ns, std::nullopt);
     feed_ready();
     const RankTail& old = *tails_.at(before);
-    note("rank " + std::to_string(claim.rank) + " was replaced while others trained on: process " + std::to_string(old.identity().pid) +
-         ", then " + std::to_string(tail.identity().pid));
+    note("rank " + std::to_string(claim.rank) + " was replaced while others trained on: process " +
+         std::to_string(old.identity().pid) + ", then " + std::to_string(tail.identity().pid));
     not_before = life_of(claim.rank, now_.ranks.at(claim.rank)).steps;
     vacate(claim.rank);
   }
   // What a process did while others held its rank is not told twice.
-  const bool beside = std::any_of(earlier_ends_ns_.begin(), earlier_ends_ns_.end(), [&](int64_t at) { return at > claim.opened_ns; });
+  const bool beside =
+      std::any_of(earlier_ends_ns_.begin(), earlier_ends_ns_.end(), [&](int64_t at) { return at > claim.opened_ns; });
   if (found == Place::kBegins && beside) tail.take_steps();
   // Whose process group was whole before this one came trains in step with others: the newcomer joins them in theirs.
   const bool late = std::any_of(now_.ranks.begin(), now_.ranks.end(), [&](const auto& entry) {
     const RankLife& life = tails_.at(entry.second.tail)->builder().life();
-    return entry.first != claim.rank && life.first_step_ns > 0 && life.init_end_ns > 0 && life.init_end_ns < claim.opened_ns;
+    return entry.first != claim.rank && life.first_step_ns > 0 && life.init_end_ns > 0 &&
+           life.init_end_ns < claim.opened_ns;
   });
-  Seat seat{.tail = id, .from = tail.next_step(), .at = tail.counted_before(), .not_before = not_before, .world_size = claim.world_size};
+  Seat seat{.tail = id,
+            .from = tail.next_step(),
+            .at = tail.counted_before(),
+            .not_before = not_before,
+            .world_size = claim.world_size};
   seat.late = found == Place::kReplaces || late;
   if (seat.late) seat.at.reset();
   if (now_.world_size == 0) now_.world_size = claim.world_size;
@@ -132,8 +139,8 @@ void Pipeline::take_seat(TailId id, Place found, uint64_t now_ns) {
   if (tail.ended()) record_death(id);
 }
 
-// A process that lives on may be given another rank or world: by elastic frameworks that keep it, or since it knew neither
-// before its process group was made.
+// A process that lives on may be given another rank or world: by elastic frameworks that keep it, or since it knew
+// neither before its process group was made.
 void Pipeline::follow_renumbered(uint64_t now_ns) {
   std::vector<int> changed;
   for (const auto& [rank, seat] : now_.ranks) {
@@ -150,12 +157,16 @@ void Pipeline::follow_renumbered(uint64_t now_ns) {
   for (const int rank : changed) moved.push_back(now_.ranks.at(rank).tail);
   for (const int rank : changed) now_.ranks.erase(rank);
   const RankTail& first = *tails_.at(moved.front());
-  if (trained) begin_attempt(first, now_ns);
-  else now_.world_size = claim_of(first).world_size;
+  if (trained)
+    begin_attempt(first, now_ns);
+  else
+    now_.world_size = claim_of(first).world_size;
   // Its open step belongs to what follows.
   for (const TailId id : moved) {
-    if (now_.ranks.empty()) take_seat(id, Place::kJoins, now_ns);
-    else qualify(id, now_ns);
+    if (now_.ranks.empty())
+      take_seat(id, Place::kJoins, now_ns);
+    else
+      qualify(id, now_ns);
   }
 }
 
@@ -193,8 +204,10 @@ void Pipeline::close_attempt(bool renumbered, uint64_t now_ns) {
   }
   keep_lost(lives, " (attempt " + std::to_string(now_.number + 1) + ")", Severity::kCrit);
   for (const auto& [rank, seat] : std::exchange(now_.ranks, {})) {
-    if (tails_.at(seat.tail)->ended()) put_away(seat.tail);
-    else merge_facts(*tails_.at(seat.tail));
+    if (tails_.at(seat.tail)->ended())
+      put_away(seat.tail);
+    else
+      merge_facts(*tails_.at(seat.tail));
   }
   earlier_deaths_.insert(earlier_deaths_.end(), now_.deaths.begin(), now_.deaths.end());
 }
@@ -205,7 +218,8 @@ void Pipeline::vacate(int rank) {
   for (const auto& [other, taken] : now_.ranks) lives.push_back(life_of(other, taken));
   std::erase_if(lives, [&](const RankLife& life) { return life.rank != rank && life.ended; });
   keep_lost(lives, "; another process took its place", Severity::kWarn);
-  const auto others = std::stable_partition(now_.deaths.begin(), now_.deaths.end(), [&](const UncleanDeath& d) { return d.rank != rank; });
+  const auto others = std::stable_partition(now_.deaths.begin(), now_.deaths.end(),
+                                            [&](const UncleanDeath& d) { return d.rank != rank; });
   earlier_deaths_.insert(earlier_deaths_.end(), others, now_.deaths.end());
   now_.deaths.erase(others, now_.deaths.end());
   now_.ranks.erase(rank);
@@ -221,8 +235,10 @@ void Pipeline::put_away(TailId id) {
 }
 
 void Pipeline::refuse(TailId id) {
-  if (tails_.at(id)->ended()) put_away(id);
-  else refused_.insert(id);
+  if (tails_.at(id)->ended())
+    put_away(id);
+  else
+    refused_.insert(id);
 }
 
 RankLife Pipeline::life_of(int rank, const Seat& seat) const {
@@ -232,8 +248,8 @@ RankLife Pipeline::life_of(int rank, const Seat& seat) const {
   return life;
 }
 
-// The engine forgets the lives of an attempt when the next one begins; who was lost in it is asked for now, of an engine
-// that knows nothing but these lives.
+// The engine forgets the lives of an attempt when the next one begins; who was lost in it is asked for now, of an
+// engine that knows nothing but these lives.
 void Pipeline::keep_lost(const std::vector<RankLife>& lives, const std::string& suffix, Severity at_most) {
   Engine judge(options_);
   if (interrupted_ns_) judge.set_interrupted(interrupted_ns_);
@@ -259,8 +275,10 @@ void Pipeline::record_death(TailId id) {
   UncleanDeath death{life.rank, life.exit_signal, life.exception, life.failed_ns(),
                      life.teardown_begun && life.exception.empty()};
   if (life.ended_by_stop(interrupted_ns_)) return;
-  if (same != now_.deaths.end()) *same = death;
-  else now_.deaths.push_back(death);
+  if (same != now_.deaths.end())
+    *same = death;
+  else
+    now_.deaths.push_back(death);
 }
 
 void Pipeline::sample_completions(uint64_t now_ns) {
@@ -403,8 +421,10 @@ void Pipeline::merge_facts(const RankTail& tail) {
   }
   for (const std::string& text : tail.life().unavailable) unavailable(text);
   const std::string who = "rank " + std::to_string(tail.identity().rank);
-  if (tail.totals().damaged > 0) note(who + ": its black box was scribbled over or cut short; its losses are a lower bound");
-  if (const std::string thread = tail.ended_thread(); !thread.empty()) note(who + ": a thread of it ended by " + thread);
+  if (tail.totals().damaged > 0)
+    note(who + ": its black box was scribbled over or cut short; its losses are a lower bound");
+  if (const std::string thread = tail.ended_thread(); !thread.empty())
+    note(who + ": a thread of it ended by " + thread);
   if (!tail.numbers_certain()) note(who + ": steps were lost while the observer was away; step numbers may be too low");
 }
 

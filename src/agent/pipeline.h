@@ -2,11 +2,11 @@
 //
 //   add(tail) ─▶ pump(now): drain all ─▶ steps of all ranks in step order ─▶ Engine.feed, evaluate ─▶ snapshot()
 //
-// A tail that has shown no evidence of being a rank is drained but fed to nobody. Who belongs to which attempt is told by
-// evidence (attempt.h). A new attempt counts the run's steps on; a rank that an attempt lost stays a finding of the run.
-// A process that takes a rank over while others train on counts on where they are. A live process is never ended here:
-// when the ranks begin anew without it, it waits until it fits. Used live (agent loop) and on rings left behind (replay); the same
-// rings give the same findings. No clock, no wait, no file but the rings. One thread.
+// A tail that has shown no evidence of being a rank is drained but fed to nobody. Who belongs to which attempt is told
+// by evidence (attempt.h). A new attempt counts the run's steps on; a rank that an attempt lost stays a finding of the
+// run. A process that takes a rank over while others train on counts on where they are. A live process is never ended
+// here: when the ranks begin anew without it, it waits until it fits. Used live (agent loop) and on rings left behind
+// (replay); the same rings give the same findings. No clock, no wait, no file but the rings. One thread.
 #pragma once
 
 #include <cstdint>
@@ -34,9 +34,9 @@ class Pipeline {
   TailId add(RankTail tail);
   bool has(TailId id) const { return tails_.contains(id); }
   const RankTail& tail(TailId id) const { return *tails_.at(id); }
-  std::vector<TailId> tails() const;        // those not dropped, oldest first
-  bool counts_as_rank(TailId id) const;     // of the newest attempt
-  void drop(TailId id);                     // no rank, never will be
+  std::vector<TailId> tails() const;     // those not dropped, oldest first
+  bool counts_as_rank(TailId id) const;  // of the newest attempt
+  void drop(TailId id);                  // no rank, never will be
 
   // Reads what is new everywhere and feeds it. Returns the largest share of a ring that one drain found filled (0..1):
   // how urgent the next pump is.
@@ -81,13 +81,13 @@ class Pipeline {
   void follow_renumbered(uint64_t now_ns);
   void begin_attempt(const RankTail& first, uint64_t now_ns);
   void close_attempt(bool renumbered, uint64_t now_ns);
-  void vacate(int rank);                     // its process is gone and another one takes the rank
-  void put_away(TailId id);                  // its facts are kept, its ring is read no more
+  void vacate(int rank);     // its process is gone and another one takes the rank
+  void put_away(TailId id);  // its facts are kept, its ring is read no more
   void refuse(TailId id);
   void feed_ready();
   bool feed_placed();
   bool place_newcomers();
-  RankLife life_of(int rank, const Seat& seat) const;  // its steps as the attempt counts them
+  RankLife life_of(int rank, const Seat& seat) const;   // its steps as the attempt counts them
   void tell_lives(const std::set<int>& as_alive = {});  // those of `as_alive` as if they had not ended
   void keep_lost(const std::vector<RankLife>& lives, const std::string& suffix, Severity at_most);
   void record_death(TailId id);
@@ -97,7 +97,7 @@ class Pipeline {
   EngineOptions options_;
   Engine engine_;
   std::map<TailId, std::unique_ptr<RankTail>> tails_;
-  std::set<TailId> refused_;                  // for good
+  std::set<TailId> refused_;  // for good
   TailId next_id_ = 0;
   int64_t interrupted_ns_ = 0;
   StampPolicy stamps_;
@@ -106,8 +106,8 @@ class Pipeline {
   std::vector<int64_t> earlier_ends_ns_;      // last records of the attempt before this one
   std::vector<UncleanDeath> earlier_deaths_;  // of earlier attempts and of processes that were replaced
   std::set<uint64_t> told_communicators_;
-  uint64_t told_ns_ = 0;                      // when lives were last told without a step
-  std::map<uint64_t, size_t> told_groups_;    // group id → members told
+  uint64_t told_ns_ = 0;                    // when lives were last told without a step
+  std::map<uint64_t, size_t> told_groups_;  // group id → members told
   std::map<std::string, std::string> versions_;
   blackbox::ReadStats earlier_totals_;
   std::vector<std::string> notes_, unavailable_, closed_rings_;

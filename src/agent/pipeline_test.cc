@@ -40,7 +40,8 @@ class Writer {
   }
   void steps(int count) {
     for (int i = 0; i < count; ++i) {
-      for (Kind kind : {Kind::kFetch, Kind::kForward, Kind::kBackward, Kind::kOptimizer}) put(kind, Edge::kBegin), put(kind, Edge::kEnd);
+      for (Kind kind : {Kind::kFetch, Kind::kForward, Kind::kBackward, Kind::kOptimizer})
+        put(kind, Edge::kBegin), put(kind, Edge::kEnd);
     }
   }
   // A step that is nothing but compute.
@@ -164,8 +165,9 @@ TEST_F(PipelineTest, AnExceptionOfAThreadIsNoLossWhereTheProcessEndsWell) {
     std::optional<int> status;
     bool lost;
   };
-  for (const Case& c : {Case{closed, 0, false}, Case{closed, std::nullopt, false}, Case{0, 0, false}, Case{closed, 3 << 8, true},
-                        Case{closed, kKilled, true}, Case{closed | blackbox::kLifeException, std::nullopt, true}}) {
+  for (const Case& c :
+       {Case{closed, 0, false}, Case{closed, std::nullopt, false}, Case{0, 0, false}, Case{closed, 3 << 8, true},
+        Case{closed, kKilled, true}, Case{closed | blackbox::kLifeException, std::nullopt, true}}) {
     Writer a(root_, 0, 10, 0, 4096, 1);
     a.steps(5);
     a.name(NameKind::kException, 5, "ValueError: in a logger");
@@ -180,7 +182,8 @@ TEST_F(PipelineTest, AnExceptionOfAThreadIsNoLossWhereTheProcessEndsWell) {
     EXPECT_EQ(pipeline.first_unclean_death() != nullptr, c.lost) << c.life << " " << c.status.value_or(-1);
     EXPECT_EQ(!of_kind(snapshot, FindingKind::kRankLost).empty(), c.lost) << c.life << " " << c.status.value_or(-1);
     const auto& notes = snapshot.observer.notes;
-    EXPECT_EQ(std::count(notes.begin(), notes.end(), "rank 0: a thread of it ended by ValueError: in a logger"), c.lost ? 0 : 1);
+    EXPECT_EQ(std::count(notes.begin(), notes.end(), "rank 0: a thread of it ended by ValueError: in a logger"),
+              c.lost ? 0 : 1);
   }
 }
 
@@ -274,8 +277,9 @@ TEST_F(PipelineTest, CleanEndsAreNoDeaths) {
     bool unclean;
   };
   const uint64_t closed = blackbox::kLifeTeardown | blackbox::kLifeClosed;
-  for (const Case& c : {Case{closed, 0, false}, Case{closed, std::nullopt, false}, Case{closed, 3 << 8, false}, Case{0, 0, false},
-                        Case{0, std::nullopt, true}, Case{0, 3 << 8, true}, Case{closed, 6, true}, Case{0, 9, true}}) {
+  for (const Case& c :
+       {Case{closed, 0, false}, Case{closed, std::nullopt, false}, Case{closed, 3 << 8, false}, Case{0, 0, false},
+        Case{0, std::nullopt, true}, Case{0, 3 << 8, true}, Case{closed, 6, true}, Case{0, 9, true}}) {
     Writer a(root_, 0, 10, 0, 4096, 1);
     a.steps(5);
     a.header().life = c.life;
@@ -667,8 +671,9 @@ TEST_F(PipelineTest, ReplayOfRingsSaysWhatTheLivePipelineSaid) {
   }
   const std::string ranks = "{\"pid\": 11, \"exit_signal\": 9, \"end_ns\": " + std::to_string(a.now() + 1000) +
                             "}, {\"pid\": 10, \"exit_signal\": 15, \"end_ns\": " + std::to_string(a.now() + 2000) + "}";
-  ASSERT_TRUE(write_file_atomic(root_ + "/manifest.json",
-                                "{\"name\": \"r\", \"status\": \"crashed\", \"exit_code\": 1, \"ranks\": [" + ranks + "]}"));
+  ASSERT_TRUE(
+      write_file_atomic(root_ + "/manifest.json",
+                        "{\"name\": \"r\", \"status\": \"crashed\", \"exit_code\": 1, \"ranks\": [" + ranks + "]}"));
   ASSERT_TRUE(has_rings(folder));
   const auto replayed = replay_rings(folder);
   ASSERT_TRUE(replayed) << replayed.error().message;

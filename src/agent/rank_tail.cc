@@ -9,9 +9,7 @@ namespace stepscope {
 namespace {
 constexpr size_t kChunk = 4096;
 
-Event to_event(const blackbox::Record& r) {
-  return {r.time_ns, r.kind, r.flags, r.thread, r.a, r.b, r.c, r.d};
-}
+Event to_event(const blackbox::Record& r) { return {r.time_ns, r.kind, r.flags, r.thread, r.a, r.b, r.c, r.d}; }
 
 // A header that was scribbled over names other ranks and worlds: what never changes tells.
 bool same_owner(const blackbox::Identity& before, const blackbox::Identity& now) {
@@ -92,7 +90,8 @@ uint64_t RankTail::optimizer_ends() const {
 }
 
 void RankTail::ask_stamps(uint64_t until_optimizer_ends) {
-  (void)reader_.set_control(blackbox::ControlWord::kStampUntilStep, until_optimizer_ends);  // a ring that cannot be written to stays unasked
+  (void)reader_.set_control(blackbox::ControlWord::kStampUntilStep,
+                            until_optimizer_ends);  // a ring that cannot be written to stays unasked
 }
 
 void RankTail::set_exit_status(int wait_status) {
@@ -135,7 +134,8 @@ bool RankTail::exited_cleanly() const {
 }
 
 std::string RankTail::ended_thread() const {
-  const bool of_thread = ended_ && exited_cleanly() && wait_status_.value_or(0) == 0 && !(identity_.life & blackbox::kLifeException);
+  const bool of_thread =
+      ended_ && exited_cleanly() && wait_status_.value_or(0) == 0 && !(identity_.life & blackbox::kLifeException);
   return of_thread ? builder_.life().exception : "";
 }
 
@@ -159,7 +159,8 @@ RankLife RankTail::life() const {
   }
   life.ended = ended_;
   life.open_phase = builder_.phase();
-  life.teardown_begun = life.teardown_begun || (identity_.life & (blackbox::kLifeTeardown | blackbox::kLifeClosed)) != 0;
+  life.teardown_begun =
+      life.teardown_begun || (identity_.life & (blackbox::kLifeTeardown | blackbox::kLifeClosed)) != 0;
   if (life.exception.empty() && (identity_.life & blackbox::kLifeException)) life.exception = "uncaught exception";
   if (wait_status_) {
     life.exit_signal = WIFSIGNALED(*wait_status_) ? WTERMSIG(*wait_status_) : 0;

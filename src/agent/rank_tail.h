@@ -28,14 +28,15 @@ class RankTail {
 
   // The process is gone (or is given up): reads to the end, closes the open step. `wait_status` as far as known.
   void end(uint64_t now_ns, std::optional<int> wait_status);
-  void set_exit_status(int wait_status);      // learned later
+  void set_exit_status(int wait_status);  // learned later
 
   // Goes on with the step numbers of an agent that died. Call before the first drain.
   void resume(const StepMark& mark);
 
-  std::vector<RankStep> take_steps();         // completed since the last call, in order
+  std::vector<RankStep> take_steps();  // completed since the last call, in order
   uint64_t next_step() const { return ready_.empty() ? steps() : ready_.front().step + offset_; }  // the first of them
-  // Steps of this process that an agent before this one counted and nobody has taken since: it goes on with these numbers.
+  // Steps of this process that an agent before this one counted and nobody has taken since: it goes on with these
+  // numbers.
   uint64_t counted_before() const { return offset_ > 0 && !taken_ ? next_step() : 0; }
   const std::vector<RankStep>& waiting_steps() const { return ready_; }  // take_steps() will give these
   RankLife life() const;
@@ -74,9 +75,9 @@ class RankTail {
   uint64_t offset_ = 0;                    // steps counted by a predecessor and no longer in the ring
   std::optional<StepMark> before_;
   int64_t active_ns_ = 0;
-  int64_t cut_ns_ = 0;                     // where the ring began after a restart
+  int64_t cut_ns_ = 0;  // where the ring began after a restart
   std::optional<int> wait_status_;
-  uint64_t optimizer_ends_ = 0;            // among the records that were read
+  uint64_t optimizer_ends_ = 0;  // among the records that were read
   bool ended_ = false, drained_ = false, taken_ = false, numbers_certain_ = true;
 };
 

@@ -33,14 +33,17 @@ Manifest read_manifest(const std::string& path) {
     manifest.run.started_at = j.value("started_at", "");
     manifest.run.status = j.value("status", "");
     manifest.run.command = j.value("command", std::vector<std::string>());
-    if (j.contains("exit_code") && j["exit_code"].is_number_integer()) manifest.run.exit_code = j["exit_code"].get<int>();
+    if (j.contains("exit_code") && j["exit_code"].is_number_integer())
+      manifest.run.exit_code = j["exit_code"].get<int>();
     if (j.contains("stepscope")) manifest.run.versions["stepscope"] = j.value("stepscope", "");
     manifest.interrupted_ns = j.value("interrupted_ns", int64_t{0});
     for (const nlohmann::json& rank : j.value("ranks", nlohmann::json::array())) {
       Death death;
       death.end_ns = rank.value("end_ns", uint64_t{0});
-      if (rank.contains("exit_signal") && rank["exit_signal"].is_number_integer()) death.wait_status = rank["exit_signal"].get<int>() & 0x7f;
-      else if (rank.contains("exit_code") && rank["exit_code"].is_number_integer()) death.wait_status = (rank["exit_code"].get<int>() & 0xff) << 8;
+      if (rank.contains("exit_signal") && rank["exit_signal"].is_number_integer())
+        death.wait_status = rank["exit_signal"].get<int>() & 0x7f;
+      else if (rank.contains("exit_code") && rank["exit_code"].is_number_integer())
+        death.wait_status = (rank["exit_code"].get<int>() & 0xff) << 8;
       manifest.deaths[rank.value("pid", 0)] = death;
     }
   } catch (const nlohmann::json::exception&) {
@@ -92,7 +95,8 @@ Result<Snapshot> replay_rings(const std::string& folder, EngineOptions options) 
   if (rings.empty()) return fail(first_error.empty() ? folder + ": no black box in it" : first_error);
   const Manifest manifest = read_manifest(path_join(folder, "../manifest.json"));
   if (manifest.interrupted_ns > 0) pipeline.interrupted(manifest.interrupted_ns);
-  std::stable_sort(rings.begin(), rings.end(), [](const LeftRing& a, const LeftRing& b) { return a.opened_ns < b.opened_ns; });
+  std::stable_sort(rings.begin(), rings.end(),
+                   [](const LeftRing& a, const LeftRing& b) { return a.opened_ns < b.opened_ns; });
   uint64_t first_ns = ~0ull, last_ns = 0;
   std::map<Pipeline::TailId, int64_t> open;  // when each wrote last
   const auto end = [&](Pipeline::TailId id) {

@@ -14,7 +14,7 @@ namespace stepscope {
 
 class RunFolder {
  public:
-  RunFolder() = default;                                   // no folder: every write is refused silently
+  RunFolder() = default;  // no folder: every write is refused silently
   explicit RunFolder(std::string path) : path_(std::move(path)) {}
 
   // Makes <logs_dir>/<name>, or with a suffix. The path is absolute.

@@ -36,9 +36,9 @@ void collect_off_notes(const std::string& folder, std::vector<std::string>& out)
 }
 
 nlohmann::json rank_json(const RankLife& life) {
-  nlohmann::json j = {{"rank", life.rank},   {"pid", life.pid},          {"attempt", life.attempt},
-                      {"hostname", life.hostname}, {"steps", life.steps}, {"ended", life.ended},
-                      {"clean_exit", life.clean_exit}, {"end_ns", life.end_ns}};
+  nlohmann::json j = {
+      {"rank", life.rank},   {"pid", life.pid},     {"attempt", life.attempt},       {"hostname", life.hostname},
+      {"steps", life.steps}, {"ended", life.ended}, {"clean_exit", life.clean_exit}, {"end_ns", life.end_ns}};
   j["exit_signal"] = life.exit_signal ? nlohmann::json(life.exit_signal) : nlohmann::json(nullptr);
   j["exit_code"] = life.exit_code >= 0 ? nlohmann::json(life.exit_code) : nlohmann::json(nullptr);
   j["exception"] = life.exception.empty() ? nlohmann::json(nullptr) : nlohmann::json(life.exception);
@@ -50,8 +50,9 @@ nlohmann::json rank_json(const RankLife& life) {
 std::string run_status(const Snapshot& snapshot, const Pipeline& pipeline, const RunEnd& end) {
   const UncleanDeath* death = pipeline.first_unclean_death();
   const bool failed = end.wait_status && shell_code(*end.wait_status) != 0;
-  const bool hang = std::any_of(snapshot.findings.begin(), snapshot.findings.end(),
-                                [](const Finding& f) { return f.kind == FindingKind::kHang && f.severity == Severity::kCrit; });
+  const bool hang = std::any_of(snapshot.findings.begin(), snapshot.findings.end(), [](const Finding& f) {
+    return f.kind == FindingKind::kHang && f.severity == Severity::kCrit;
+  });
   const bool died = death && !death->in_teardown;
   if (hang && (failed || end.interrupted_by || died)) return "hung";
   if (died) return "crashed";  // a death that the interrupt explains is not among these
@@ -93,16 +94,11 @@ std::string write_report(const Snapshot& snapshot, const AgentConfig& config, Ru
   return text;
 }
 
-std::string manifest_json(const AgentConfig& config, const std::string& status, const RunEnd& end, const Pipeline& pipeline) {
-  nlohmann::json j = {{"schema_version", 1},
-                      {"name", config.run_name},
-                      {"started_at", config.started_at},
-                      {"status", status},
-                      {"command", config.command},
-                      {"working_dir", config.working_dir},
-                      {"nonce", config.nonce},
-                      {"shm_dir", config.shm_dir},
-                      {"stepscope", config.version}};
+std::string manifest_json(const AgentConfig& config, const std::string& status, const RunEnd& end,
+                          const Pipeline& pipeline) {
+  nlohmann::json j = {{"schema_version", 1},   {"name", config.run_name},   {"started_at", config.started_at},
+                      {"status", status},      {"command", config.command}, {"working_dir", config.working_dir},
+                      {"nonce", config.nonce}, {"shm_dir", config.shm_dir}, {"stepscope", config.version}};
   j["exit_code"] = end.wait_status ? nlohmann::json(shell_code(*end.wait_status)) : nlohmann::json(nullptr);
   j["interrupted_ns"] = pipeline.interrupted_ns();
   j["ranks"] = nlohmann::json::array();

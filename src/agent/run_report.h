@@ -14,9 +14,9 @@ namespace stepscope {
 
 // How the run ended, as far as the agent learned it.
 struct RunEnd {
-  std::optional<int> wait_status;   // of the launch command; unknown when the launcher was killed
-  int interrupted_by = 0;           // signal that the user or a scheduler sent to the job, 0 = none
-  uint64_t end_ns = 0;              // CLOCK_MONOTONIC
+  std::optional<int> wait_status;  // of the launch command; unknown when the launcher was killed
+  int interrupted_by = 0;          // signal that the user or a scheduler sent to the job, 0 = none
+  uint64_t end_ns = 0;             // CLOCK_MONOTONIC
 };
 
 // completed, crashed, interrupted or hung.
@@ -29,6 +29,7 @@ Snapshot final_snapshot(Pipeline& pipeline, const AgentConfig& config, const Run
 std::string write_report(const Snapshot& snapshot, const AgentConfig& config, RunFolder& folder);
 
 // manifest.json: what the run is, before it has a verdict and after. With identity and death of each rank process.
-std::string manifest_json(const AgentConfig& config, const std::string& status, const RunEnd& end, const Pipeline& pipeline);
+std::string manifest_json(const AgentConfig& config, const std::string& status, const RunEnd& end,
+                          const Pipeline& pipeline);
 
 }  // namespace stepscope

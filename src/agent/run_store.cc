@@ -34,7 +34,8 @@ RunStore::RunStore(const AgentConfig& config, Pipeline& pipeline) : config_(conf
   pipeline.engine().set_row_sink([this](const StepRow& row) { writer_->add_row(row); });
   pipeline.on_attempt([this](int attempt) {
     writer_->begin_attempt(attempt);
-    if (attempt > 0) event("attempt", "attempt " + std::to_string(attempt + 1) + " begins", -1, static_cast<int64_t>(monotonic_ns()));
+    if (attempt > 0)
+      event("attempt", "attempt " + std::to_string(attempt + 1) + " begins", -1, static_cast<int64_t>(monotonic_ns()));
   });
 }
 

@@ -2,7 +2,8 @@
 // write-back could stall a training.
 //
 // Removed by the launcher at the end, or by the agent should the launcher be gone. A run whose launcher and agent were
-// both killed leaves it behind: create() sweeps such folders away once they are an hour old and nobody holds their lock.
+// both killed leaves it behind: create() sweeps such folders away once they are an hour old and nobody holds their
+// lock.
 #pragma once
 
 #include <string>

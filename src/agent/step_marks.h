@@ -18,13 +18,13 @@ namespace stepscope {
 
 struct StepMark {
   int32_t pid = 0;
-  int32_t wait_status = -1;       // -1 = unknown or alive
+  int32_t wait_status = -1;  // -1 = unknown or alive
   uint64_t start_ticks = 0;
-  uint64_t steps = 0;             // completed
+  uint64_t steps = 0;  // completed
   int64_t first_step_ns = 0, last_step_ns = 0;
-  int64_t death_ns = 0;           // 0 = alive
+  int64_t death_ns = 0;  // 0 = alive
   uint64_t reserved = 0;
-  uint64_t check = 0;             // of the words above: a half-written entry counts for nothing
+  uint64_t check = 0;  // of the words above: a half-written entry counts for nothing
 };
 static_assert(sizeof(StepMark) == 64);
 
@@ -37,7 +37,7 @@ class StepMarks {
   explicit StepMarks(const std::string& shm_dir);
 
   std::optional<StepMark> predecessor(int pid, uint64_t start_ticks) const;
-  void put(StepMark mark);        // skipped when equal to what was put last
+  void put(StepMark mark);  // skipped when equal to what was put last
 
  private:
   Fd fd_;

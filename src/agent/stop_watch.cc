@@ -22,7 +22,8 @@ void StopWatch::look(Pipeline& pipeline, RunStore& store, uint64_t now_ns) {
     bool& before = stopped_[identity.pid];
     if (stopped) pipeline.engine().note_stopped(identity.rank, static_cast<int64_t>(now_ns));
     if (stopped && !before) {
-      pipeline.note("rank " + std::to_string(identity.rank) + " was stopped by a signal or a debugger about step " + std::to_string(tail.steps()));
+      pipeline.note("rank " + std::to_string(identity.rank) + " was stopped by a signal or a debugger about step " +
+                    std::to_string(tail.steps()));
       store.event("rank_stopped", "pid " + std::to_string(identity.pid), identity.rank, static_cast<int64_t>(now_ns));
     }
     before = stopped;

@@ -1,6 +1,6 @@
-// Sees ranks that a signal has stopped (SIGSTOP, a debugger, a frozen job): state T of /proc/<pid>/stat, looked at every
-// kLookNs while the rank lives. The engine is told every moment at which it was seen, so that what the others waited is
-// charged to it; the run's notes and events say it once per stop.
+// Sees ranks that a signal has stopped (SIGSTOP, a debugger, a frozen job): state T of /proc/<pid>/stat, looked at
+// every kLookNs while the rank lives. The engine is told every moment at which it was seen, so that what the others
+// waited is charged to it; the run's notes and events say it once per stop.
 //
 // One thread, the agent's. Cost: one small file per rank and look. A process that cannot be read is taken as running.
 #pragma once

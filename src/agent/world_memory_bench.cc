@@ -1,6 +1,6 @@
-// Memory of an agent with 2 or 8 local ranks in worlds of different size: the engine alone, then with the run file and a
-// snapshot every 100 steps. Each case runs in a process of its own; peak_MiB is the most that process held beyond an empty
-// one. Figures: docs/scale.md.
+// Memory of an agent with 2 or 8 local ranks in worlds of different size: the engine alone, then with the run file and
+// a snapshot every 100 steps. Each case runs in a process of its own; peak_MiB is the most that process held beyond an
+// empty one. Figures: docs/scale.md.
 #include <benchmark/benchmark.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,7 +29,10 @@ void BM_WorldMemory(benchmark::State& state) {
     const pid_t child = ::fork();
     if (child == 0) {
       const double before = peak_mib();
-      examples::LocalRanks{.ranks = static_cast<int>(state.range(0)), .world = static_cast<int>(state.range(1)), .with_file = state.range(2) != 0}.run([] {});
+      examples::LocalRanks{.ranks = static_cast<int>(state.range(0)),
+                           .world = static_cast<int>(state.range(1)),
+                           .with_file = state.range(2) != 0}
+          .run([] {});
       const double held = peak_mib() - before;
       ::_exit(::write(ends[1], &held, sizeof held) == sizeof held ? 0 : 1);
     }
@@ -41,7 +44,11 @@ void BM_WorldMemory(benchmark::State& state) {
   }
   state.counters["peak_MiB"] = mib;
 }
-BENCHMARK(BM_WorldMemory)->ArgNames({"local", "world", "file"})->ArgsProduct({{2, 8}, {8, 512, 1024, 16384}, {0, 1}})->Iterations(1)->Unit(benchmark::kSecond);
+BENCHMARK(BM_WorldMemory)
+    ->ArgNames({"local", "world", "file"})
+    ->ArgsProduct({{2, 8}, {8, 512, 1024, 16384}, {0, 1}})
+    ->Iterations(1)
+    ->Unit(benchmark::kSecond);
 
 }  // namespace
 }  // namespace stepscope

@@ -9,16 +9,32 @@
 namespace stepscope {
 
 enum class Category : uint8_t {
-  kInputWait, kH2d, kForward, kBackward, kOptimizer, kCommTransfer, kStragglerWait, kHostPause, kCompile,
-  kCheckpoint, kValidation, kLogging, kEpochStart, kUserCode, kStartup, kTeardown, kHang, kUnattributed,
+  kInputWait,
+  kH2d,
+  kForward,
+  kBackward,
+  kOptimizer,
+  kCommTransfer,
+  kStragglerWait,
+  kHostPause,
+  kCompile,
+  kCheckpoint,
+  kValidation,
+  kLogging,
+  kEpochStart,
+  kUserCode,
+  kStartup,
+  kTeardown,
+  kHang,
+  kUnattributed,
   kUnresolved,  // waiting for ranks that were not seen, or transfer: which of them cannot be told
 };
 inline constexpr size_t kCategoryCount = 19;
 
 inline constexpr std::array<std::string_view, kCategoryCount> kCategoryNames = {
-    "input_wait", "h2d",        "forward",    "backward", "optimizer",   "comm_transfer", "straggler_wait", "host_pause", "compile",
-    "checkpoint", "validation", "logging",    "epoch_start", "user_code", "startup",     "teardown",      "hang",       "unattributed",
-    "unresolved"};
+    "input_wait", "h2d",      "forward",    "backward",     "optimizer", "comm_transfer", "straggler_wait",
+    "host_pause", "compile",  "checkpoint", "validation",   "logging",   "epoch_start",   "user_code",
+    "startup",    "teardown", "hang",       "unattributed", "unresolved"};
 
 constexpr std::string_view name(Category c) { return kCategoryNames[static_cast<size_t>(c)]; }
 constexpr size_t index(Category c) { return static_cast<size_t>(c); }

@@ -14,7 +14,8 @@ ConfigFact parse_config_fact(uint64_t id, std::string_view text) {
   for (size_t at = bar + 1; at < text.size();) {
     const size_t end = std::min(text.find(';', at), text.size());
     const size_t equals = text.find('=', at);
-    if (equals < end) fact.values[std::string(text.substr(at, equals - at))] = text.substr(equals + 1, end - equals - 1);
+    if (equals < end)
+      fact.values[std::string(text.substr(at, equals - at))] = text.substr(equals + 1, end - equals - 1);
     at = end + 1;
   }
   return fact;
@@ -31,9 +32,12 @@ std::string config_fact_text(const ConfigFact& fact) {
 }
 
 void keep_config_fact(std::vector<ConfigFact>& known, ConfigFact fact) {
-  const auto same = std::find_if(known.begin(), known.end(), [&](const ConfigFact& f) { return f.subject == fact.subject && f.id == fact.id; });
-  if (same != known.end()) *same = std::move(fact);
-  else if (known.size() < kMaxFacts) known.push_back(std::move(fact));
+  const auto same = std::find_if(known.begin(), known.end(),
+                                 [&](const ConfigFact& f) { return f.subject == fact.subject && f.id == fact.id; });
+  if (same != known.end())
+    *same = std::move(fact);
+  else if (known.size() < kMaxFacts)
+    known.push_back(std::move(fact));
 }
 
 }  // namespace stepscope

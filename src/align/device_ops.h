@@ -1,5 +1,5 @@
-// Collectives on the device (NCCL): their announcement carries the bytes, their times come later from the poller; a step
-// takes those that ended within its GPU interval.
+// Collectives on the device (NCCL): their announcement carries the bytes, their times come later from the poller; a
+// step takes those that ended within its GPU interval.
 //
 // A plain single-threaded object. Bounded: kMaxPending announcements and times. Most operations are announced and never
 // timed: a time also ends the wait for those before it, of its communicator, kind and, for messages, peer.
@@ -26,7 +26,8 @@ class DeviceOps {
   void take_until(int64_t end_ns, std::vector<DeviceOp>& out);
 
  private:
-  std::map<std::tuple<uint64_t, uint8_t, uint16_t, uint64_t>, uint64_t> bytes_;  // by communicator, op, peer (messages), sequence
+  std::map<std::tuple<uint64_t, uint8_t, uint16_t, uint64_t>, uint64_t>
+      bytes_;  // by communicator, op, peer (messages), sequence
   std::deque<DeviceOp> done_;
 };
 

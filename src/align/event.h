@@ -1,5 +1,5 @@
-// One record of a rank as the reader side sees it: the same 48 bytes as blackbox::Record. align knows no files, so the agent
-// copies them over.
+// One record of a rank as the reader side sees it: the same 48 bytes as blackbox::Record. align knows no files, so the
+// agent copies them over.
 #pragma once
 
 #include <cstdint>

@@ -39,7 +39,8 @@ void GpuLane::mark(int64_t host_ns, uint16_t kind, uint64_t id, int64_t gpu_ns, 
 
 void GpuLane::host_span(int64_t begin_ns, int64_t end_ns, Category category, bool stall) {
   if (!seen_) return;
-  if (!spans_.empty() && spans_.back().category == category && spans_.back().stall == stall && spans_.back().end_ns == begin_ns)
+  if (!spans_.empty() && spans_.back().category == category && spans_.back().stall == stall &&
+      spans_.back().end_ns == begin_ns)
     spans_.back().end_ns = end_ns;
   else
     spans_.push_back({begin_ns, end_ns, category, stall});
@@ -59,13 +60,16 @@ void GpuLane::host_waits(int64_t begin_ns, uint64_t group, uint64_t sequence, St
 }
 
 void GpuLane::host_waited(int64_t end_ns) {
-  const auto open = std::find_if(waits_.rbegin(), waits_.rend(), [](const HostWait& wait) { return wait.end_ns == INT64_MAX; });
+  const auto open =
+      std::find_if(waits_.rbegin(), waits_.rend(), [](const HostWait& wait) { return wait.end_ns == INT64_MAX; });
   if (open != waits_.rend()) open->end_ns = end_ns;
 }
 
 void GpuLane::issued(int64_t host_ns, uint8_t op, uint64_t group) {
-  if (op != static_cast<uint8_t>(CollectiveOp::kAllGather) && op != static_cast<uint8_t>(CollectiveOp::kReduceScatter)) return;
-  const auto newest = std::find_if(issues_.rbegin(), issues_.rend(), [op](const Issue& issue) { return issue.op == op; });
+  if (op != static_cast<uint8_t>(CollectiveOp::kAllGather) && op != static_cast<uint8_t>(CollectiveOp::kReduceScatter))
+    return;
+  const auto newest =
+      std::find_if(issues_.rbegin(), issues_.rend(), [op](const Issue& issue) { return issue.op == op; });
   if (newest != issues_.rend() && newest->group == group) return;
   issues_.push_back({host_ns, op, group});
   if (issues_.size() > kMaxIssues) issues_.pop_front();
@@ -73,15 +77,18 @@ void GpuLane::issued(int64_t host_ns, uint8_t op, uint64_t group) {
 
 uint64_t GpuLane::group_of(GpuWaitPoint point, int64_t host_ns) const {
   if (point == GpuWaitPoint::kWork) return 0;
-  const auto op = static_cast<uint8_t>(point == GpuWaitPoint::kFsdpUnshard ? CollectiveOp::kAllGather : CollectiveOp::kReduceScatter);
-  const auto newest = std::find_if(issues_.rbegin(), issues_.rend(), [&](const Issue& issue) { return issue.op == op && issue.host_ns <= host_ns; });
+  const auto op = static_cast<uint8_t>(point == GpuWaitPoint::kFsdpUnshard ? CollectiveOp::kAllGather
+                                                                           : CollectiveOp::kReduceScatter);
+  const auto newest = std::find_if(issues_.rbegin(), issues_.rend(),
+                                   [&](const Issue& issue) { return issue.op == op && issue.host_ns <= host_ns; });
   return newest == issues_.rend() ? 0 : newest->group;
 }
 
-// Which collective the stream is made to wait for. Where the host does not wait itself, the so-many-th wait of this point
-// for this group: its members pass them in the same order. Without a group it is a guess.
+// Which collective the stream is made to wait for. Where the host does not wait itself, the so-many-th wait of this
+// point for this group: its members pass them in the same order. Without a group it is a guess.
 void GpuLane::name_wait(OpenSpan& span, const Mark& mark, WaitCounts& counts) const {
-  const auto host = std::find_if(waits_.rbegin(), waits_.rend(), [&](const HostWait& wait) { return wait.begin_ns <= mark.host_ns; });
+  const auto host =
+      std::find_if(waits_.rbegin(), waits_.rend(), [&](const HostWait& wait) { return wait.begin_ns <= mark.host_ns; });
   if (host != waits_.rend() && host->end_ns >= mark.host_ns) {
     span.last_group = host->group, span.last_sequence = host->sequence, span.meeting = host->meeting;
     return;
@@ -195,7 +202,9 @@ std::optional<GpuStep> GpuLane::take(int64_t begin_ns, int64_t end_ns) {
       if (kind == Kind::kBackwardOwn) {
         if (OpenSpan* backward = stack_.innermost(Kind::kBackward)) {
           // Without a collective there is nobody to wait for.
-          backward->own_ended = std::any_of(meetings_.begin(), meetings_.end(), [&](const Meeting& x) { return x.end_ns >= m.host_ns && x.end_ns <= end_ns; });
+          backward->own_ended = std::any_of(meetings_.begin(), meetings_.end(), [&](const Meeting& x) {
+            return x.end_ns >= m.host_ns && x.end_ns <= end_ns;
+          });
         }
       } else if (edge_of(m.kind) == Edge::kBegin && kind != Kind::kStep) {
         OpenSpan span;
@@ -208,8 +217,7 @@ std::optional<GpuStep> GpuLane::take(int64_t begin_ns, int64_t end_ns) {
       if (m.gpu_ns >= before.gpu_ns) before = m;
     }
     for (size_t c = 0; c < kCategoryCount; ++c)
-      if (starved_ns[c] > 0 && 2 * starved_ns[c] > ended_ns[c])
-        out->host_bound |= 1u << c;
+      if (starved_ns[c] > 0 && 2 * starved_ns[c] > ended_ns[c]) out->host_bound |= 1u << c;
   } else {
     stack_.clear();
   }

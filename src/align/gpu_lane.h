@@ -38,25 +38,41 @@ class GpuLane {
   void host_span(int64_t begin_ns, int64_t end_ns, Category category, bool stall);
   // A backward that ended at this host time issued collectives: its tail on the GPU is a stall of this group.
   void backward_meets(int64_t end_ns, uint64_t group, uint64_t sequence);
-  // The host waits for this collective or message from `begin_ns` on, until `end_ns` tells when it no longer did: a wait
-  // point of the stream that it marks meanwhile is for the same.
+  // The host waits for this collective or message from `begin_ns` on, until `end_ns` tells when it no longer did: a
+  // wait point of the stream that it marks meanwhile is for the same.
   void host_waits(int64_t begin_ns, uint64_t group, uint64_t sequence, StallMeeting meeting);
   void host_waited(int64_t end_ns);
-  // The host issued a collective (CollectiveOp) of this group: wait points of a library that say only what they wait for
-  // are its group's.
+  // The host issued a collective (CollectiveOp) of this group: wait points of a library that say only what they wait
+  // for are its group's.
   void issued(int64_t host_ns, uint8_t op, uint64_t group);
 
   bool seen() const { return seen_; }
   // True when events of a step that ended at `end_ns` may still come; `now_ns` is the newest record's time.
   bool wants(int64_t end_ns, int64_t now_ns) const;
-  // The GPU side of the host step (begin_ns, end_ns]; nullopt when its boundary was not resolved. Forgets what is older.
+  // The GPU side of the host step (begin_ns, end_ns]; nullopt when its boundary was not resolved. Forgets what is
+  // older.
   std::optional<GpuStep> take(int64_t begin_ns, int64_t end_ns);
 
  private:
-  struct Mark { int64_t host_ns, gpu_ns, mapped_ns; uint16_t kind, flags; uint64_t id; };
-  struct Meeting { int64_t end_ns; uint64_t group, sequence; };
-  struct HostWait { int64_t begin_ns, end_ns; uint64_t group, sequence; StallMeeting meeting; };
-  struct Issue { int64_t host_ns; uint8_t op; uint64_t group; };
+  struct Mark {
+    int64_t host_ns, gpu_ns, mapped_ns;
+    uint16_t kind, flags;
+    uint64_t id;
+  };
+  struct Meeting {
+    int64_t end_ns;
+    uint64_t group, sequence;
+  };
+  struct HostWait {
+    int64_t begin_ns, end_ns;
+    uint64_t group, sequence;
+    StallMeeting meeting;
+  };
+  struct Issue {
+    int64_t host_ns;
+    uint8_t op;
+    uint64_t group;
+  };
   using WaitCounts = std::map<std::pair<uint64_t, uint64_t>, uint64_t>;  // by group and wait point, in a step
   void name_wait(OpenSpan& span, const Mark& mark, WaitCounts& counts) const;
   uint64_t group_of(GpuWaitPoint point, int64_t host_ns) const;  // 0 = not told
@@ -66,17 +82,18 @@ class GpuLane {
   std::deque<HostSpan> spans_;
   std::deque<Meeting> meetings_;
   std::deque<HostWait> waits_;
-  std::deque<Issue> issues_;       // where the group of an operation changes
-  std::optional<Mark> boundary_;   // last event of the step before
+  std::deque<Issue> issues_;      // where the group of an operation changes
+  std::optional<Mark> boundary_;  // last event of the step before
   SpanStack stack_;
   bool seen_ = false;
 };
 
-// A stall ends with the last collective that ran during it; what the compute stream did after that (DDP copies gradients
-// out of its buckets) is own work of the phase. Of stalls during which no timed collective ran nothing is known.
+// A stall ends with the last collective that ran during it; what the compute stream did after that (DDP copies
+// gradients out of its buckets) is own work of the phase. Of stalls during which no timed collective ran nothing is
+// known.
 //
-// Collectives are timed in samples of the steps: in a step without times that work is as long as in the newest step that
-// had them, place by place, where the step has as many stalls.
+// Collectives are timed in samples of the steps: in a step without times that work is as long as in the newest step
+// that had them, place by place, where the step has as many stalls.
 class StallEnds {
  public:
   void apply(const std::vector<DeviceOp>& ops, GpuStep& step);

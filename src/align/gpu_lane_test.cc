@@ -26,7 +26,8 @@ class Stream {
     const double h = begin_ms, g = begin_ms + lag_ms;
     at(g, Kind::kForward, Edge::kBegin, h + 0.1, flags), at(g + 4, Kind::kForward, Edge::kEnd, h + 1, flags);
     at(g + 4, Kind::kBackward, Edge::kBegin, h + 1.1, flags), at(g + 10, Kind::kBackward, Edge::kEnd, h + 3, flags);
-    at(g + 10.5, Kind::kOptimizer, Edge::kBegin, h + 3.1, flags), at(g + 12, Kind::kOptimizer, Edge::kEnd, h + 4, flags);
+    at(g + 10.5, Kind::kOptimizer, Edge::kBegin, h + 3.1, flags),
+        at(g + 12, Kind::kOptimizer, Edge::kEnd, h + 4, flags);
   }
   GpuLane lane;
 };
@@ -77,8 +78,8 @@ TEST(GpuLane, LaunchingIsWhatTheHostStillDidWhileThePhaseRan) {
   Stream s;
   s.step(0, 1);
   s.lane.take(0, 5 * kMs);
-  // Forward runs from 13 to 18 on the device and is left by the host at 16.5; backward's launches are behind it before it
-  // begins there; the optimizer's kernels end before the host has left it.
+  // Forward runs from 13 to 18 on the device and is left by the host at 16.5; backward's launches are behind it before
+  // it begins there; the optimizer's kernels end before the host has left it.
   s.at(13, Kind::kForward, Edge::kBegin, 13), s.at(18, Kind::kForward, Edge::kEnd, 16.5);
   s.at(18, Kind::kBackward, Edge::kBegin, 16.6), s.at(24, Kind::kBackward, Edge::kEnd, 17.5);
   s.at(24, Kind::kOptimizer, Edge::kBegin, 24), s.at(26, Kind::kOptimizer, Edge::kEnd, 26.1);
@@ -152,7 +153,10 @@ TEST(GpuLane, WaitPointsInsideAPhaseAreStallsOfTheirOwn) {
 }
 
 // Stalls of a forward in which the stream waits at these points, one after the other.
-struct WaitPoint { GpuWaitPoint point; double host_ms; };
+struct WaitPoint {
+  GpuWaitPoint point;
+  double host_ms;
+};
 std::vector<Stall> stalls_at(Stream& s, const std::vector<WaitPoint>& points) {
   s.at(14, Kind::kForward, Edge::kBegin, 13);
   double gpu_ms = 15;
@@ -175,7 +179,8 @@ TEST(GpuLane, AWaitPointIsForWhatTheHostWaitsFor) {
   const StallMeeting from_two{.peer = 2};
   s.lane.host_waits(13'100'000, kTensor, 41, {}), s.lane.host_waited(13'200'000);
   s.lane.host_waits(13'300'000, kPipe, 7, from_two), s.lane.host_waited(13'400'000);
-  const auto stalls = stalls_at(s, {{GpuWaitPoint::kWork, 13.11}, {GpuWaitPoint::kWork, 13.31}, {GpuWaitPoint::kWork, 13.5}});
+  const auto stalls =
+      stalls_at(s, {{GpuWaitPoint::kWork, 13.11}, {GpuWaitPoint::kWork, 13.31}, {GpuWaitPoint::kWork, 13.5}});
   ASSERT_EQ(stalls.size(), 3u);
   EXPECT_EQ(stalls[0].group, kTensor);
   EXPECT_EQ(stalls[0].sequence, 41u);
@@ -196,8 +201,10 @@ TEST(GpuLane, WaitPointsOfALibraryBelongToTheGroupOfTheirOperation) {
   s.lane.issued(7 * kMs, op(CollectiveOp::kReduceScatter), kShards);
   s.lane.issued(8 * kMs, op(CollectiveOp::kAllReduce), kReplicas);
   s.lane.issued(13'350'000, op(CollectiveOp::kAllGather), kOthers);  // a second model, in another group
-  const auto stalls = stalls_at(s, {{GpuWaitPoint::kFsdpUnshard, 13.1}, {GpuWaitPoint::kFsdpUnshard, 13.2},
-                                    {GpuWaitPoint::kFsdpReduceScatter, 13.3}, {GpuWaitPoint::kFsdpUnshard, 13.4}});
+  const auto stalls = stalls_at(s, {{GpuWaitPoint::kFsdpUnshard, 13.1},
+                                    {GpuWaitPoint::kFsdpUnshard, 13.2},
+                                    {GpuWaitPoint::kFsdpReduceScatter, 13.3},
+                                    {GpuWaitPoint::kFsdpUnshard, 13.4}});
   ASSERT_EQ(stalls.size(), 4u);
   for (const Stall& stall : stalls) EXPECT_FALSE(stall.meeting.counted);
   EXPECT_EQ(stalls[0].group, kShards);
@@ -273,7 +280,8 @@ TEST(GpuLane, EveryStepIsCoveredExactly) {
       for (int k = 0; k < marks; ++k) {
         host += *rc::gen::inRange<int64_t>(1, 3 * kMs);
         gpu = std::max(gpu, host) + *rc::gen::inRange<int64_t>(0, 3 * kMs);
-        const Kind kind = *rc::gen::element(Kind::kForward, Kind::kBackward, Kind::kBackwardOwn, Kind::kOptimizer, Kind::kH2d, Kind::kWait);
+        const Kind kind = *rc::gen::element(Kind::kForward, Kind::kBackward, Kind::kBackwardOwn, Kind::kOptimizer,
+                                            Kind::kH2d, Kind::kWait);
         const Edge edge = kind == Kind::kBackwardOwn ? Edge::kMark : *rc::gen::element(Edge::kBegin, Edge::kEnd);
         lane.mark(host, pack_kind(kind, edge), *rc::gen::inRange<uint64_t>(1, 3), gpu + kOffset, gpu,
                   *rc::gen::element<uint16_t>(0, kGpuHostBound));

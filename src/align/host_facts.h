@@ -37,38 +37,38 @@ struct SampledCounter {
 
 // Shares are 0..1 of the time between two samples.
 struct HostSeries {
-  SampledSeries cpu_share;             // busy, of all cores together (iowait and steal are not busy)
-  SampledSeries cpu_max_core_share;    // of the busiest core
+  SampledSeries cpu_share;           // busy, of all cores together (iowait and steal are not busy)
+  SampledSeries cpu_max_core_share;  // of the busiest core
   SampledSeries iowait_share, steal_share;
-  SampledSeries load1;                 // runnable and uninterruptible tasks, 1 min
+  SampledSeries load1;  // runnable and uninterruptible tasks, 1 min
   SampledSeries context_switches_per_s, page_faults_per_s, major_faults_per_s;
   SampledSeries memory_available_bytes, swap_used_bytes, swap_in_bytes_per_s, swap_out_bytes_per_s;
-  SampledSeries cpu_pressure_share;                               // PSI "some": some task waited for a core
+  SampledSeries cpu_pressure_share;                                 // PSI "some": some task waited for a core
   SampledSeries memory_pressure_share, memory_full_pressure_share;  // PSI "some" and "full"
   SampledSeries io_pressure_share, io_full_pressure_share;
 };
 
 struct CgroupFacts {
-  std::string path;                    // of the memory controller (v1) or the unified hierarchy
-  int version = 0;                     // 1 or 2
+  std::string path;                          // of the memory controller (v1) or the unified hierarchy
+  int version = 0;                           // 1 or 2
   std::optional<double> memory_limit_bytes;  // the tightest of it and its ancestors; null = none
   std::optional<double> cpu_limit_cores;     // likewise
   std::optional<double> cpuset_cores;
-  SampledSeries memory_used_bytes;     // without reclaimable file cache (usage - inactive_file)
+  SampledSeries memory_used_bytes;       // without reclaimable file cache (usage - inactive_file)
   SampledSeries throttled_period_share;  // of the scheduler periods in which the group ran
   SampledSeries throttled_ms_per_s;
   SampledCounter oom_kills;
 };
 
 // The loader workers that a rank has now (or had, when their private memory had grown most): sums over those that were
-// forked without exec and whose memory maps were read at least twice, at their first and newest reading. Un-shared pages
-// show as USS up, RSS flat, shared anonymous memory down.
+// forked without exec and whose memory maps were read at least twice, at their first and newest reading. Un-shared
+// pages show as USS up, RSS flat, shared anonymous memory down.
 struct WorkerGrowth {
   int workers = 0;
   double uss_first_bytes = 0, uss_last_bytes = 0;
   double rss_first_bytes = 0, rss_last_bytes = 0;
   double shared_anon_first_bytes = 0, shared_anon_last_bytes = 0;
-  double seconds = 0;                  // longest distance between the two readings
+  double seconds = 0;  // longest distance between the two readings
 };
 
 // One rank's process ("rank_") and the rest of its process tree ("worker_": loader workers and other descendants).
@@ -76,39 +76,46 @@ struct RankProcess {
   int rank = -1;
   int pid = 0;
   bool alive = false;
-  int cgroup = -1;                     // index into HostFacts::cgroups
-  std::optional<int> affinity_cores;   // cores the main thread may use
-  std::string state;                   // newest: R, S, D, …
-  std::string wait_channel;            // newest kernel function it sleeps in, "" = running or not readable
-  std::vector<int> devices;            // indices into HostFacts::devices
+  int cgroup = -1;                    // index into HostFacts::cgroups
+  std::optional<int> affinity_cores;  // cores the main thread may use
+  std::string state;                  // newest: R, S, D, …
+  std::string wait_channel;           // newest kernel function it sleeps in, "" = running or not readable
+  std::vector<int> devices;           // indices into HostFacts::devices
 
-  SampledSeries steps;                 // completed steps when the memory samples were taken; same points as held_bytes
-  std::optional<double> steps_per_s;   // newest rate
-  SampledSeries cpu_cores;             // cores used by the whole process
+  SampledSeries steps;                // completed steps when the memory samples were taken; same points as held_bytes
+  std::optional<double> steps_per_s;  // newest rate
+  SampledSeries cpu_cores;            // cores used by the whole process
   SampledSeries threads;
   SampledSeries rss_bytes, anon_bytes, file_bytes, shmem_bytes;
   SampledSeries held_bytes;            // anon + shmem + swapped: cannot be dropped, only swapped
   SampledSeries uss_bytes, pss_bytes;  // every 10 to 30 s
   // Main thread: share of time it was runnable without a core, switches.
   SampledSeries run_delay_share, voluntary_switches_per_s, involuntary_switches_per_s;
-  SampledSeries uninterruptible_share; // 1 when sampled in state D, else 0
+  SampledSeries uninterruptible_share;  // 1 when sampled in state D, else 0
   SampledSeries major_faults_per_s;
   SampledSeries read_bytes_per_s, rchar_per_s, write_bytes_per_s;  // from storage; through read(); to storage
 
-  SampledSeries workers;               // processes in the tree besides the rank
+  SampledSeries workers;                                                // processes in the tree besides the rank
   SampledSeries worker_cpu_cores, worker_rss_bytes, worker_held_bytes;  // sums over them
   SampledSeries worker_run_delay_share, worker_uninterruptible_share;   // means over them
   SampledSeries worker_read_bytes_per_s, worker_rchar_per_s;            // sums
   SampledSeries worker_uss_bytes, worker_pss_bytes;                     // sums, every 10 to 30 s
-  uint32_t worker_generations = 0;     // how often the set of workers changed
-  int64_t workers_since_ns = 0;        // when the present set was first seen
+  uint32_t worker_generations = 0;                                      // how often the set of workers changed
+  int64_t workers_since_ns = 0;                                         // when the present set was first seen
   WorkerGrowth worker_growth;
 };
 
 // Bits of the clock event reasons ("throttle reasons") of NVML.
 enum ClockReason : uint64_t {
-  kClockIdle = 0x1, kClockAppSetting = 0x2, kClockSwPowerCap = 0x4, kClockHwSlowdown = 0x8, kClockSyncBoost = 0x10,
-  kClockSwThermal = 0x20, kClockHwThermal = 0x40, kClockHwPowerBrake = 0x80, kClockDisplay = 0x100,
+  kClockIdle = 0x1,
+  kClockAppSetting = 0x2,
+  kClockSwPowerCap = 0x4,
+  kClockHwSlowdown = 0x8,
+  kClockSyncBoost = 0x10,
+  kClockSwThermal = 0x20,
+  kClockHwThermal = 0x40,
+  kClockHwPowerBrake = 0x80,
+  kClockDisplay = 0x100,
 };
 
 struct XidEvent {
@@ -119,14 +126,14 @@ struct XidEvent {
 struct DeviceProcess {
   int pid = 0;
   double memory_bytes = 0;
-  int rank = -1;                       // -1 = not a rank of this run
+  int rank = -1;  // -1 = not a rank of this run
 };
 
 struct DeviceFacts {
-  int index = -1;                      // NVML index of the GPU (of the parent, for a MIG instance)
+  int index = -1;  // NVML index of the GPU (of the parent, for a MIG instance)
   std::string name, uuid, pci_bus;
   bool mig = false;
-  std::vector<int> ranks;              // that use it
+  std::vector<int> ranks;  // that use it
   std::optional<double> memory_total_bytes, power_limit_w, sm_clock_max_mhz, temperature_slowdown_c;
   SampledSeries utilization_share, memory_utilization_share;
   SampledSeries memory_used_bytes, temperature_c, memory_temperature_c, power_w, sm_clock_mhz;
@@ -138,23 +145,23 @@ struct DeviceFacts {
   std::optional<int> nvlinks_active, nvlinks_expected;  // expected: the most ever seen active
   std::optional<int> pcie_width, pcie_width_max, pcie_generation, pcie_generation_max;
   SampledSeries sm_active_share, tensor_active_share, dram_active_share;  // GPM, Hopper and newer
-  std::vector<DeviceProcess> processes;  // newest
-  std::vector<XidEvent> xids;            // bounded, oldest kept
-  std::vector<std::string> unavailable;  // "field: reason", each once
+  std::vector<DeviceProcess> processes;                                   // newest
+  std::vector<XidEvent> xids;                                             // bounded, oldest kept
+  std::vector<std::string> unavailable;                                   // "field: reason", each once
 };
 
 struct HostFacts {
   int node = 0;
   std::string hostname;
-  int cores = 0;                       // online
+  int cores = 0;  // online
   std::optional<double> memory_total_bytes, swap_total_bytes;
-  int64_t first_ns = 0, last_ns = 0;   // first and newest sample
+  int64_t first_ns = 0, last_ns = 0;  // first and newest sample
   uint64_t samples = 0;
   HostSeries host;
   std::vector<CgroupFacts> cgroups;
-  std::vector<RankProcess> ranks;      // by rank; ranks that ended stay
-  std::vector<DeviceFacts> devices;    // only those that ranks use
-  uint64_t processes_not_followed = 0; // beyond the bound
+  std::vector<RankProcess> ranks;        // by rank; ranks that ended stay
+  std::vector<DeviceFacts> devices;      // only those that ranks use
+  uint64_t processes_not_followed = 0;   // beyond the bound
   std::vector<std::string> unavailable;  // "signal: reason", each once
 };
 

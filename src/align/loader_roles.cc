@@ -23,7 +23,9 @@ Category LoaderRoles::fetch_category(uint64_t loader) const {
   return found != loaders_.end() && found->second.starting ? Category::kEpochStart : Category::kInputWait;
 }
 
-Category LoaderRoles::epoch_category(uint64_t loader) const { return evaluates(loader) ? Category::kValidation : Category::kEpochStart; }
+Category LoaderRoles::epoch_category(uint64_t loader) const {
+  return evaluates(loader) ? Category::kValidation : Category::kEpochStart;
+}
 
 double LoaderRoles::fetched(uint64_t loader, int64_t ns, Category charged_to) {
   Loader& l = loaders_[loader];

@@ -1,6 +1,6 @@
-// What a rank's loaders are for: a loader whose batch is followed by gradients feeds training, one whose batch is followed by
-// an evaluation feeds validation. Until that is known of a loader, what its batches took and held is charged to training and
-// kept here, so that it can be taken back.
+// What a rank's loaders are for: a loader whose batch is followed by gradients feeds training, one whose batch is
+// followed by an evaluation feeds validation. Until that is known of a loader, what its batches took and held is
+// charged to training and kept here, so that it can be taken back.
 //
 // A plain single-threaded object; no failure.
 #pragma once
@@ -36,8 +36,8 @@ class LoaderRoles {
   double fetched(uint64_t loader, int64_t ns, Category charged_to);
   // Time without a name: after a batch whose loader is not known yet it is for what the batch is for.
   void passed(int64_t ns);
-  // Samples and tokens found in the newest batch; false where they are not for training. `evaluating`: for programs without
-  // a loader.
+  // Samples and tokens found in the newest batch; false where they are not for training. `evaluating`: for programs
+  // without a loader.
   bool counts(double samples, double tokens, bool evaluating);
 
   // Work with gradients, without: what it says about the newest batch. A loader that trains is added to `training`.

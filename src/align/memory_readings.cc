@@ -4,7 +4,8 @@ namespace stepscope {
 
 const DeviceMemory& MemoryReadings::add(const Event& e, Kind kind) {
   if (kind == Kind::kMemory) {
-    newest_.allocated_bytes = e.a, newest_.reserved_bytes = e.b, newest_.active_bytes = e.c, newest_.inactive_split_bytes = e.d;
+    newest_.allocated_bytes = e.a, newest_.reserved_bytes = e.b, newest_.active_bytes = e.c,
+    newest_.inactive_split_bytes = e.d;
     newest_.held_bytes = is_after_optimizer(e) ? e.a : 0;
     newest_.near_top = e.flags == pack_kind(Kind::kBackward, Edge::kBegin);
   } else if (kind == Kind::kMemoryPeak) {
@@ -27,7 +28,8 @@ void MemoryReadings::add_failure(const Event& e, uint64_t step, Category phase, 
 void MemoryReadings::add_failure_detail(const Event& e, RankLife& life) {
   if (life.out_of_memory.empty()) return;
   OutOfMemory& oom = life.out_of_memory.back();
-  oom.largest_free_block_bytes = e.a, oom.device_free_bytes = e.b, oom.inactive_split_bytes = e.c, oom.grown_bytes = e.d;
+  oom.largest_free_block_bytes = e.a, oom.device_free_bytes = e.b, oom.inactive_split_bytes = e.c,
+  oom.grown_bytes = e.d;
 }
 
 }  // namespace stepscope

@@ -62,7 +62,8 @@ void NameBook::add_fact(const std::string& text, RankLife& life) {
   names_[{kind, std::hash<std::string_view>{}(std::string_view(text).substr(0, text.find('=')))}] = text;
   if (text.starts_with("device=")) life.device = text.substr(7);
   constexpr std::string_view kCapacity = "device_memory_bytes=";
-  if (text.starts_with(kCapacity)) life.device_memory_bytes = std::strtoull(text.c_str() + kCapacity.size(), nullptr, 10);
+  if (text.starts_with(kCapacity))
+    life.device_memory_bytes = std::strtoull(text.c_str() + kCapacity.size(), nullptr, 10);
 }
 
 const std::string* NameBook::find(NameKind kind, uint64_t id) const {

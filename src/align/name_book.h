@@ -1,6 +1,8 @@
-// The texts that a rank's records refer to, by kind and id, and what is read out of them: groups and facts about the device.
+// The texts that a rank's records refer to, by kind and id, and what is read out of them: groups and facts about the
+// device.
 //
-// A plain single-threaded object. A text that comes again replaces the former one; its size is that of the ring's names.
+// A plain single-threaded object. A text that comes again replaces the former one; its size is that of the ring's
+// names.
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,8 @@
 
 namespace stepscope {
 
-void ProgramValues::add(const std::string& name, double value, RankStep& step, RankStep& ended, int32_t counted_epoch, bool first) {
+void ProgramValues::add(const std::string& name, double value, RankStep& step, RankStep& ended, int32_t counted_epoch,
+                        bool first) {
   if (name == "loss") step.loss = value, step.has_loss = true;
   if (name == "tokens") step.tokens += value, tokens_said_ = true;
   if (name == "samples") step.samples += value, samples_said_ = true;
@@ -10,8 +11,9 @@ void ProgramValues::add(const std::string& name, double value, RankStep& step, R
   if (name == "epoch") name_epoch(value, step, ended, counted_epoch, first);
 }
 
-// Loaders tell when epochs change; the program's word only names them, and may come at their begin, at their end or with
-// each step. Said in the first step it is the number of the first epoch (a run that was resumed). Trainers say fractions.
+// Loaders tell when epochs change; the program's word only names them, and may come at their begin, at their end or
+// with each step. Said in the first step it is the number of the first epoch (a run that was resumed). Trainers say
+// fractions.
 void ProgramValues::name_epoch(double value, RankStep& step, RankStep& ended, int32_t counted_epoch, bool first) {
   constexpr double kMost = 1e9;
   if (!(value >= 0 && value < kMost)) return;

@@ -13,8 +13,8 @@ namespace stepscope {
 
 class ProgramValues {
  public:
-  // A value said now; `step` is what goes on, `ended` the step whose end is not certain yet, which an epoch may still name.
-  // `counted_epoch`: starts of the training loader so far, -1 = none; `first`: no step is complete.
+  // A value said now; `step` is what goes on, `ended` the step whose end is not certain yet, which an epoch may still
+  // name. `counted_epoch`: starts of the training loader so far, -1 = none; `first`: no step is complete.
   void add(const std::string& name, double value, RankStep& step, RankStep& ended, int32_t counted_epoch, bool first);
   // Training work begins: `step` gets its epoch if it has none.
   void begin_work(RankStep& step, int32_t counted_epoch) const;
@@ -25,8 +25,8 @@ class ProgramValues {
   void name_epoch(double value, RankStep& step, RankStep& ended, int32_t counted_epoch, bool first);
 
   bool samples_said_ = false, tokens_said_ = false;
-  int32_t epoch_said_ = -1;   // holds up to the next word where no loader tells the changes
-  int32_t first_epoch_ = 0;   // number of the first one
+  int32_t epoch_said_ = -1;  // holds up to the next word where no loader tells the changes
+  int32_t first_epoch_ = 0;  // number of the first one
 };
 
 }  // namespace stepscope

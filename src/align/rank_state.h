@@ -10,6 +10,7 @@
 namespace stepscope {
 
 // enumerator, spelling, ended badly, meaning
+// clang-format off
 #define STEPSCOPE_RANK_STATES(X)                                                                \
   X(kNotSeen, "not_seen", false)    /* expected, but no process of it was seen */               \
   X(kRunning, "running", false)                                                                 \
@@ -18,13 +19,14 @@ namespace stepscope {
   X(kException, "exception", true)  /* left by an exception that nobody caught */               \
   X(kLost, "lost", true)            /* died without a word */                                   \
   X(kHung, "hung", true)            /* alive, and makes no progress */
+// clang-format on
 
 enum class RankState : uint8_t {
   kNone,
 #define X(id, text, bad) id,
   STEPSCOPE_RANK_STATES(X)
 #undef X
-  kOther,
+      kOther,
 };
 
 constexpr std::string_view spelling(RankState state) {

@@ -18,25 +18,25 @@ enum StepTag : uint32_t {
   kTagCheckpoint = 1 << 2,
   kTagValidation = 1 << 3,
   kTagEpochStart = 1 << 4,
-  kTagSkipped = 1 << 5,     // GradScaler skipped the optimizer
-  kTagInferred = 1 << 6,    // no optimizer event: the boundary is a backward end
-  kTagProvisional = 1 << 7, // the open last step, closed because the run ended
-  kTagLossy = 1 << 8,       // records of this step were overwritten before they were read
-  kTagCaptured = 1 << 9,    // ran as a CUDA graph
+  kTagSkipped = 1 << 5,      // GradScaler skipped the optimizer
+  kTagInferred = 1 << 6,     // no optimizer event: the boundary is a backward end
+  kTagProvisional = 1 << 7,  // the open last step, closed because the run ended
+  kTagLossy = 1 << 8,        // records of this step were overwritten before they were read
+  kTagCaptured = 1 << 9,     // ran as a CUDA graph
 };
 
 // Which operation a stall is blocked on, beside its group and sequence number.
 struct StallMeeting {
-  int32_t peer = -1;      // a message: the other rank; -1 = a collective
-  bool sends = false;     // a message: to the peer
-  bool counted = false;   // not told: `sequence` counts the rank's waits, the group is a guess
+  int32_t peer = -1;     // a message: the other rank; -1 = a collective
+  bool sends = false;    // a message: to the peer
+  bool counted = false;  // not told: `sequence` counts the rank's waits, the group is a guess
   bool operator==(const StallMeeting&) const = default;
 };
 
 // One interval in which a rank's compute is blocked at a wait point. Clock-free: only durations are compared.
 struct Stall {
-  uint64_t group = 0;      // group id; 0 = DDP's backward tail, whose group is that of its buckets
-  uint64_t sequence = 0;   // of the collective it blocks on; for a backward tail: index of the backward in the step
+  uint64_t group = 0;     // group id; 0 = DDP's backward tail, whose group is that of its buckets
+  uint64_t sequence = 0;  // of the collective it blocks on; for a backward tail: index of the backward in the step
   int64_t begin_ns = 0;
   int64_t duration_ns = 0;
   Category phase = Category::kBackward;  // the phase it interrupts
@@ -46,24 +46,25 @@ struct Stall {
 // One issue of a collective.
 struct CollectiveIssue {
   uint64_t group = 0, sequence = 0, bytes = 0;
-  uint8_t op = 0;            // CollectiveOp
-  int32_t peer = -1;         // point-to-point only
+  uint8_t op = 0;     // CollectiveOp
+  int32_t peer = -1;  // point-to-point only
   bool p2p = false;
-  int64_t time_ns = 0;       // issue
-  int64_t done_ns = 0;       // completion where stamped, else 0
+  int64_t time_ns = 0;             // issue
+  int64_t done_ns = 0;             // completion where stamped, else 0
   int64_t since_backward_ns = -1;  // own time since the enclosing backward began, -1 outside of backward
 };
 
 // The same step on the GPU clock: between the last boundary events of two steps on the compute stream.
 struct GpuStep {
-  int64_t begin_ns = 0;        // mapped to the host's clock
-  int64_t wall_ns = 0;         // sum(own) + sum(stalls) == wall
+  int64_t begin_ns = 0;  // mapped to the host's clock
+  int64_t wall_ns = 0;   // sum(own) + sum(stalls) == wall
   LedgerNs own{};
   std::vector<Stall> stalls;
   std::vector<LedgerNs> segments;
-  uint32_t host_bound = 0;     // bit per category: the GPU had run dry when the phase ended, as slow as the host launched it
-  LedgerNs launching{};        // of own: time of a phase on the device during which the host was still launching it
-  bool captured = false;       // ran as a CUDA graph: phases inside are not visible
+  uint32_t host_bound =
+      0;                  // bit per category: the GPU had run dry when the phase ended, as slow as the host launched it
+  LedgerNs launching{};   // of own: time of a phase on the device during which the host was still launching it
+  bool captured = false;  // ran as a CUDA graph: phases inside are not visible
 };
 
 // One collective on the device (NCCL): duration on this rank, waiting included.
@@ -77,10 +78,11 @@ struct DeviceOp {
 // What the allocator said during the step. It is read at two boundaries, not at each in every step: at the begin of
 // backward, near the top of the step, and after the optimizer, when only what outlives the step is left.
 struct DeviceMemory {
-  uint64_t allocated_bytes = 0, reserved_bytes = 0, active_bytes = 0, inactive_split_bytes = 0;  // near the top if read there
-  uint64_t held_bytes = 0;                     // allocated after the optimizer; 0 = not read there
+  uint64_t allocated_bytes = 0, reserved_bytes = 0, active_bytes = 0,
+           inactive_split_bytes = 0;  // near the top if read there
+  uint64_t held_bytes = 0;            // allocated after the optimizer; 0 = not read there
   bool near_top = false;
-  uint64_t peak_bytes = 0;                     // as the allocator says; 0 = not known
+  uint64_t peak_bytes = 0;                                              // as the allocator says; 0 = not known
   uint64_t retries = 0, ooms = 0, device_allocs = 0, device_frees = 0;  // since process start
 
   void add(const DeviceMemory& later);
@@ -119,25 +121,26 @@ struct RankStep {
   // Own time per category. Stalls are not in it: sum(own) + sum(stalls) == wall. comm_transfer, straggler_wait,
   // unresolved stay 0 here; the attribution splits the stalls into them once all ranks are known.
   LedgerNs own{};
-  std::vector<Stall> stalls;                // in time order, disjoint
+  std::vector<Stall> stalls;  // in time order, disjoint
   // Own time before the first and after the last stall of the step, in the order of the sync points: segments[j] is
   // the ledger of own time between stall j-1 and stall j; segments.size() == stalls.size() + 1; their sum == own.
   std::vector<LedgerNs> segments;
   std::vector<CollectiveIssue> collectives;
   std::optional<Usage> usage;
-  std::optional<GpuStep> gpu;               // jobs on a GPU, where its boundary events were resolved
+  std::optional<GpuStep> gpu;  // jobs on a GPU, where its boundary events were resolved
   std::vector<DeviceOp> device_ops;
   std::optional<DeviceMemory> memory;
   FetchStats fetch;
-  int64_t gc_ns = 0;                        // host_pause by cause
+  int64_t gc_ns = 0;  // host_pause by cause
   int64_t sync_ns = 0;
-  double loss = 0; bool has_loss = false;
-  double tokens = 0, samples = 0;           // as the program logged them, else as counted
+  double loss = 0;
+  bool has_loss = false;
+  double tokens = 0, samples = 0;                  // as the program logged them, else as counted
   double counted_samples = 0, counted_tokens = 0;  // from the shapes of fetched batches
-  double flops = 0;                         // as the program logged them
-  uint64_t h2d_bytes = 0;                   // copied to the device: the size of the batch where nobody tells it
-  int32_t epoch = -1;                       // of its first training work; -1 = not known
-  uint64_t signature = 0;                   // hash of the optimizers that stepped: compare like with like
+  double flops = 0;                                // as the program logged them
+  uint64_t h2d_bytes = 0;                          // copied to the device: the size of the batch where nobody tells it
+  int32_t epoch = -1;                              // of its first training work; -1 = not known
+  uint64_t signature = 0;                          // hash of the optimizers that stepped: compare like with like
   uint32_t records = 0, lost = 0;
 
   int64_t wall_ns() const { return end_ns - begin_ns; }
@@ -157,8 +160,8 @@ struct SyncSite {
 
 // Something of the program's set-up that the hooks saw, told once (NameKind::kAdvice).
 struct ConfigFact {
-  std::string subject;                       // ddp, loader, fsdp, threads, …
-  uint64_t id = 0;                           // tells objects of one subject apart; loaders: as in their records
+  std::string subject;  // ddp, loader, fsdp, threads, …
+  uint64_t id = 0;      // tells objects of one subject apart; loaders: as in their records
   std::map<std::string, std::string> values;
 };
 
@@ -168,28 +171,28 @@ struct RankLife {
   int32_t rank = -1, local_rank = -1, world_size = 0, node_rank = 0, attempt = 0, pid = 0;
   std::string hostname;
   int64_t process_start_ns = 0, first_step_ns = 0, last_step_ns = 0, end_ns = 0;  // 0 = not seen
-  int64_t init_begin_ns = 0, init_end_ns = 0;  // init_process_group
-  bool ended = false;         // the process is gone
-  bool clean_exit = false;    // it went through its exit handlers
-  bool stopped = false;       // alive when the job was told to stop from outside (Ctrl-C, SIGTERM): its end is no loss
+  int64_t init_begin_ns = 0, init_end_ns = 0;                                     // init_process_group
+  bool ended = false;                                                             // the process is gone
+  bool clean_exit = false;                                                        // it went through its exit handlers
+  bool stopped = false;  // alive when the job was told to stop from outside (Ctrl-C, SIGTERM): its end is no loss
   bool teardown_begun = false;
-  int exit_signal = 0;        // when known
-  int exit_code = -1;         // when known
-  std::string exception;      // uncaught, "Type: message"
+  int exit_signal = 0;    // when known
+  int exit_code = -1;     // when known
+  std::string exception;  // uncaught, "Type: message"
   int64_t exception_ns = 0;
   uint64_t steps = 0;
   Category open_phase = Category::kUnattributed;  // what it was in when last seen
   std::string open_detail;
   LedgerNs startup{}, teardown{};
   uint64_t records = 0, lost = 0, torn = 0;
-  uint64_t device_memory_bytes = 0;      // capacity of its device as torch says; 0 = not known
+  uint64_t device_memory_bytes = 0;  // capacity of its device as torch says; 0 = not known
   std::vector<OutOfMemory> out_of_memory;
-  std::vector<SyncSite> sync_sites;      // in training steps; by total time, longest first, at most kMaxSyncSites
-  std::vector<std::string> unavailable;  // "signal: reason"
-  std::vector<ConfigFact> configuration;  // newest of each subject and id
-  std::vector<uint64_t> training_loaders; // whose batches led to gradients
-  std::string device;                     // "cuda:0 NVIDIA H100 80GB HBM3", "cpu"; "" = not told
-  bool group_destroyed = false;           // destroy_process_group was called for the whole job
+  std::vector<SyncSite> sync_sites;        // in training steps; by total time, longest first, at most kMaxSyncSites
+  std::vector<std::string> unavailable;    // "signal: reason"
+  std::vector<ConfigFact> configuration;   // newest of each subject and id
+  std::vector<uint64_t> training_loaders;  // whose batches led to gradients
+  std::string device;                      // "cuda:0 NVIDIA H100 80GB HBM3", "cpu"; "" = not told
+  bool group_destroyed = false;            // destroy_process_group was called for the whole job
 
   // When it failed: an exception is older than the exit that follows it.
   int64_t failed_ns() const { return exception_ns > 0 ? std::min(exception_ns, end_ns) : end_ns; }

@@ -32,7 +32,8 @@ bool SpanStack::pop(Kind kind, uint64_t id, OpenSpan* closed) {
 
 void SpanStack::drop_unfinished_parts() {
   const auto part = [](const OpenSpan& s) {
-    return s.kind == Kind::kForward || s.kind == Kind::kBackward || s.kind == Kind::kOptimizer || s.kind == Kind::kScalerStep;
+    return s.kind == Kind::kForward || s.kind == Kind::kBackward || s.kind == Kind::kOptimizer ||
+           s.kind == Kind::kScalerStep;
   };
   open_.erase(std::find_if(open_.begin(), open_.end(), part), open_.end());
 }
@@ -77,15 +78,19 @@ Now SpanStack::now(Category gap, bool tail_stalls) const {
 }
 
 Category category_of_phase_name(const std::string& name) {
-  static constexpr std::array<std::pair<std::string_view, Category>, 23> kKnown = {{
-      {"validation", Category::kValidation}, {"validate", Category::kValidation}, {"eval", Category::kValidation},
-      {"evaluation", Category::kValidation}, {"test", Category::kValidation}, {"checkpoint", Category::kCheckpoint},
-      {"save", Category::kCheckpoint}, {"checkpointing", Category::kCheckpoint}, {"logging", Category::kLogging},
-      {"log", Category::kLogging}, {"epoch_start", Category::kEpochStart}, {"forward", Category::kForward},
-      {"backward", Category::kBackward}, {"optimizer", Category::kOptimizer}, {"optimizer_step", Category::kOptimizer},
-      {"h2d", Category::kH2d}, {"input", Category::kInputWait}, {"input_wait", Category::kInputWait},
-      {"data", Category::kInputWait}, {"dataloader", Category::kInputWait}, {"compile", Category::kCompile},
-      {"startup", Category::kStartup}, {"stepscope", Category::kHostPause}}};  // the last one: what the observer itself does there
+  static constexpr std::array<std::pair<std::string_view, Category>, 23> kKnown = {
+      {{"validation", Category::kValidation},    {"validate", Category::kValidation},
+       {"eval", Category::kValidation},          {"evaluation", Category::kValidation},
+       {"test", Category::kValidation},          {"checkpoint", Category::kCheckpoint},
+       {"save", Category::kCheckpoint},          {"checkpointing", Category::kCheckpoint},
+       {"logging", Category::kLogging},          {"log", Category::kLogging},
+       {"epoch_start", Category::kEpochStart},   {"forward", Category::kForward},
+       {"backward", Category::kBackward},        {"optimizer", Category::kOptimizer},
+       {"optimizer_step", Category::kOptimizer}, {"h2d", Category::kH2d},
+       {"input", Category::kInputWait},          {"input_wait", Category::kInputWait},
+       {"data", Category::kInputWait},           {"dataloader", Category::kInputWait},
+       {"compile", Category::kCompile},          {"startup", Category::kStartup},
+       {"stepscope", Category::kHostPause}}};  // the last one: what the observer itself does there
   std::string lower(name);
   std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
   for (const auto& [known, category] : kKnown)

@@ -21,12 +21,12 @@ namespace stepscope {
 struct OpenSpan {
   Kind kind;
   uint64_t id = 0, sequence = 0;
-  StallMeeting meeting{};   // wait only: which operation
+  StallMeeting meeting{};  // wait only: which operation
   Category category = Category::kUnattributed;
-  bool covers = false;      // everything inside belongs to this span
-  bool interrupts = false;  // wins over what it interrupts
-  bool own_ended = false;   // backward only: own compute is over
-  uint32_t collectives = 0; // backward only: collectives issued inside
+  bool covers = false;                         // everything inside belongs to this span
+  bool interrupts = false;                     // wins over what it interrupts
+  bool own_ended = false;                      // backward only: own compute is over
+  uint32_t collectives = 0;                    // backward only: collectives issued inside
   uint64_t last_group = 0, last_sequence = 0;  // backward: of its newest collective; wait on the device: what it is for
   int64_t begin_ns = 0;
 };
@@ -46,8 +46,9 @@ class SpanStack {
   // Closes the innermost open span of this kind (and id, where the kind has ids); spans opened inside it that never
   // ended are dropped. Returns false when none is open; `closed` receives the span.
   bool pop(Kind kind, uint64_t id, OpenSpan* closed);
-  // A part of a step (forward, backward, optimizer) that an exception left never tells its end. Both drop it with all inside:
-  // one where the same part (kind and id) begins again, one where the loop makes a loader's iterator, as no part does.
+  // A part of a step (forward, backward, optimizer) that an exception left never tells its end. Both drop it with all
+  // inside: one where the same part (kind and id) begins again, one where the loop makes a loader's iterator, as no
+  // part does.
   void drop_unfinished(Kind kind, uint64_t id) { pop(kind, id, nullptr); }
   void drop_unfinished_parts();
 

@@ -25,7 +25,7 @@ namespace stepscope {
 
 namespace {
 
-constexpr int64_t kTagFloorNs = 1'000'000;        // a millisecond of compile, save or validation tags a step
+constexpr int64_t kTagFloorNs = 1'000'000;  // a millisecond of compile, save or validation tags a step
 constexpr size_t kMaxCommunicators = 4096;
 constexpr size_t kMaxUndecided = 4 * StepRule::kFallbackBackwards;
 
@@ -58,19 +58,22 @@ struct StepBuilder::Impl {
   SpanStack stack;
   StepRule rule;
   ForwardModes modes;
-  StepAccumulator done, open;        // up to the newest candidate boundary; after it
+  StepAccumulator done, open;  // up to the newest candidate boundary; after it
   int64_t candidate_ns = 0;
-  struct Piece { StepAccumulator work; int64_t end_ns; };
-  std::optional<Piece> held;         // a step that ended, or a first part of the one in `done` (StepRule)
+  struct Piece {
+    StepAccumulator work;
+    int64_t end_ns;
+  };
+  std::optional<Piece> held;  // a step that ended, or a first part of the one in `done` (StepRule)
   Usage usage_held;
-  std::vector<Piece> undecided;      // one per backward while it is unknown whether an optimizer exists
-  std::deque<RankStep> awaiting;     // complete on the host, waiting for their device events
+  std::vector<Piece> undecided;   // one per backward while it is unknown whether an optimizer exists
+  std::deque<RankStep> awaiting;  // complete on the host, waiting for their device events
   std::vector<RankStep> completed;
   GpuLane gpu;
   DeviceOps device_ops;
   StallEnds stall_ends;
   std::map<uint64_t, size_t> communicators;
-  bool group_hooks = false;          // process-group hooks report collectives: NCCL's own reports are only timed
+  bool group_hooks = false;  // process-group hooks report collectives: NCCL's own reports are only timed
 
   bool started = false, finished = false;
   int64_t last_ns = 0;
@@ -78,7 +81,7 @@ struct StepBuilder::Impl {
   std::optional<Stall> open_stall;
   uint64_t backward_tails = 0;
   LoaderRoles loaders;
-  double last_batch = 0;             // samples counted for the newest fetch, until its shape is told
+  double last_batch = 0;  // samples counted for the newest fetch, until its shape is told
   ProgramValues values;
   bool scaler_stepped = false;
   int step_depth = 0;
@@ -254,10 +257,10 @@ struct StepBuilder::Impl {
   void take_usage(StepAccumulator& work, const Usage& until) {
     if (!usage_known) return;
     if (usage_base)
-      work.facts().usage = Usage{until.cpu_ns - usage_boundary.cpu_ns,
-                                 until.involuntary_switches - usage_boundary.involuntary_switches,
-                                 until.voluntary_switches - usage_boundary.voluntary_switches,
-                                 until.major_faults - usage_boundary.major_faults};
+      work.facts().usage =
+          Usage{until.cpu_ns - usage_boundary.cpu_ns, until.involuntary_switches - usage_boundary.involuntary_switches,
+                until.voluntary_switches - usage_boundary.voluntary_switches,
+                until.major_faults - usage_boundary.major_faults};
     usage_boundary = until;
     usage_base = true;
   }
@@ -366,7 +369,8 @@ struct StepBuilder::Impl {
       case Kind::kUserPhase: {
         const std::string* phase = names.find(NameKind::kPhase, e.a);
         const Category c = phase ? category_of_phase_name(*phase) : Category::kUserCode;
-        return push_span(e, kind, c, c == Category::kValidation || c == Category::kCheckpoint || c == Category::kLogging);
+        return push_span(e, kind, c,
+                         c == Category::kValidation || c == Category::kCheckpoint || c == Category::kLogging);
       }
       case Kind::kOptimizer:
       case Kind::kScalerStep:
@@ -392,9 +396,7 @@ struct StepBuilder::Impl {
         [[fallthrough]];
       case Kind::kLoaderEnd:  // an epoch's end belongs to the change of epochs
         return push_span(e, kind, loaders.epoch_category(e.a));
-      case Kind::kWait:
-        flush_stall();
-        return push_span(e, kind, Category::kUnattributed);
+      case Kind::kWait: flush_stall(); return push_span(e, kind, Category::kUnattributed);
       case Kind::kGc: return push_span(e, kind, Category::kHostPause, false, true);
       case Kind::kSync: return push_span(e, kind, Category::kHostPause, false, true);
       case Kind::kSave: return push_span(e, kind, Category::kCheckpoint, true);
@@ -511,30 +513,32 @@ struct StepBuilder::Impl {
         if (training.is_other(e.thread)) return;  // of a backward of its own
         if (OpenSpan* backward = stack.innermost(Kind::kBackward)) backward->own_ended = true;
         return;
-      case Kind::kCollective:
-        group_hooks = true;
-        return on_collective(e, t, e.flags & kCollectiveP2p);
+      case Kind::kCollective: group_hooks = true; return on_collective(e, t, e.flags & kCollectiveP2p);
       case Kind::kNcclOp:
         device_ops.announced(e);
         if (!group_hooks && !(e.flags & kNcclP2p)) on_collective(e, t, false);
         return;
       case Kind::kNcclTime: return device_ops.timed(e);
       case Kind::kGpuMark:
-        return gpu.mark(static_cast<int64_t>(e.time_ns), static_cast<uint16_t>(e.a), e.b, static_cast<int64_t>(e.d), static_cast<int64_t>(e.c), e.flags);
+        return gpu.mark(static_cast<int64_t>(e.time_ns), static_cast<uint16_t>(e.a), e.b, static_cast<int64_t>(e.d),
+                        static_cast<int64_t>(e.c), e.flags);
       case Kind::kMemory:
       case Kind::kMemoryCounters:
       case Kind::kMemoryPeak: return on_memory(e, kind);
       case Kind::kOutOfMemory:
-        return MemoryReadings::add_failure(e, life.steps + (rule.has_candidate() ? 1 : 0), stack.now(gap(), false).category, life);
+        return MemoryReadings::add_failure(e, life.steps + (rule.has_candidate() ? 1 : 0),
+                                           stack.now(gap(), false).category, life);
       case Kind::kOutOfMemoryDetail: return MemoryReadings::add_failure_detail(e, life);
       case Kind::kCollectiveDone: {
         const auto op = static_cast<uint8_t>(e.d & 0xff);
-        if (!open.complete(e.a, e.b, op, t) && !done.complete(e.a, e.b, op, t) && held) held->work.complete(e.a, e.b, op, t);
+        if (!open.complete(e.a, e.b, op, t) && !done.complete(e.a, e.b, op, t) && held)
+          held->work.complete(e.a, e.b, op, t);
         return;
       }
       case Kind::kUsage: {
         if (!main) return;
-        usage_now = Usage{static_cast<int64_t>(e.a), static_cast<int64_t>(e.b), static_cast<int64_t>(e.c), static_cast<int64_t>(e.d)};
+        usage_now = Usage{static_cast<int64_t>(e.a), static_cast<int64_t>(e.b), static_cast<int64_t>(e.c),
+                          static_cast<int64_t>(e.d)};
         usage_known = true;
         return;
       }
@@ -658,7 +662,9 @@ void StepBuilder::push(const Event& event) {
   impl_->push(event);
 }
 
-void StepBuilder::push_name(uint16_t kind, uint64_t id, const std::string& text) { impl_->names.add(kind, id, text, impl_->life); }
+void StepBuilder::push_name(uint16_t kind, uint64_t id, const std::string& text) {
+  impl_->names.add(kind, id, text, impl_->life);
+}
 
 void StepBuilder::note_lost(uint64_t count) {
   impl_->lost_since += static_cast<uint32_t>(std::min<uint64_t>(count, UINT32_MAX / 2));

@@ -27,7 +27,7 @@ class StepBuilder {
 
   void push(const Event& event);
   void push_name(uint16_t kind, uint64_t id, const std::string& text);  // NameKind
-  void note_lost(uint64_t count);  // records lost before the next pushed one
+  void note_lost(uint64_t count);                                       // records lost before the next pushed one
 
   // Steps whose end is certain, in order; each is returned once.
   std::vector<RankStep> take_completed();
@@ -44,7 +44,7 @@ class StepBuilder {
 
   const std::map<uint64_t, ProcessGroup>& groups() const;
   const std::map<uint64_t, size_t>& communicators() const;  // sizes, as NCCL tells
-  const NameBook::Names& names() const;  // by kind and id, as pushed
+  const NameBook::Names& names() const;                     // by kind and id, as pushed
 
  private:
   struct Impl;

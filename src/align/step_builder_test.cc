@@ -174,7 +174,8 @@ TEST(StepRule, AnOptimizerThatReplacesAnotherOne) {
   for (int stage = 1; stage <= 3; ++stage)
     for (int i = 0; i < 5; ++i) l.fetch().forward().backward().optimizer(static_cast<uint64_t>(stage));
   for (uint64_t stage = 1; stage <= 2; ++stage)
-    for (int i = 0; i < 4; ++i) l.fetch().forward().backward().optimizer(10 * stage).forward().backward().optimizer(10 * stage + 1);
+    for (int i = 0; i < 4; ++i)
+      l.fetch().forward().backward().optimizer(10 * stage).forward().backward().optimizer(10 * stage + 1);
   const auto steps = l.finish();
   ASSERT_EQ(steps.size(), 15u + 8u);
   expect_closed_budget(steps);
@@ -288,7 +289,8 @@ TEST(StepRule, LongAccumulationIsNotAFallback) {
 TEST(StepRule, TraceStepIsExact) {
   // The logger after the optimizer belongs to this step, not to the next.
   Loop l;
-  for (int i = 0; i < 10; ++i) l.fetch().begin(Kind::kStep).forward().backward().optimizer().pass(5000).end(Kind::kStep).pass(100);
+  for (int i = 0; i < 10; ++i)
+    l.fetch().begin(Kind::kStep).forward().backward().optimizer().pass(5000).end(Kind::kStep).pass(100);
   const auto steps = l.finish();
   ASSERT_EQ(steps.size(), 10u);
   expect_closed_budget(steps);
@@ -413,11 +415,12 @@ TEST(Ledger, EndingTheWorkersBelongsToTheChangeOfEpochs) {
   Loop l;
   for (int i = 0; i < 3; ++i) l.fetch().forward().backward().optimizer();
   l.begin(Kind::kFetch, 1).pass(10).span(Kind::kLoaderEnd, 50'000, 1).end(Kind::kFetch, 1, kFetchStop);  // exhausted
-  l.span(Kind::kLoaderEnd, 40'000, 1);                                                                   // or the last reference went
+  l.span(Kind::kLoaderEnd, 40'000, 1);  // or the last reference went
   for (int i = 0; i < 3; ++i) l.fetch().forward().backward().optimizer();
   const auto steps = l.finish();
   int64_t epoch_ns = 0, gap_ns = 0;
-  for (const RankStep& s : steps) epoch_ns += s.own[index(Category::kEpochStart)], gap_ns += s.own[index(Category::kUnattributed)];
+  for (const RankStep& s : steps)
+    epoch_ns += s.own[index(Category::kEpochStart)], gap_ns += s.own[index(Category::kUnattributed)];
   EXPECT_EQ(epoch_ns, 90'000'000);
   EXPECT_LT(gap_ns, 2'000'000);
 }
@@ -610,8 +613,8 @@ TEST(Configuration, FactsAreReadAndReplaced) {
   builder.push_name(kind, 5, "loader|workers=2;batch=16;epochs=1");
   builder.push_name(kind, 6, "loader|workers=0");
   builder.push_name(kind, 5, "loader|workers=2;batch=16;epochs=2");
-  builder.push_name(kind, 1, "ddp");                       // nothing said of it
-  builder.push_name(kind, 2, "odd|=x;y;z=;a=b=c;;");       // bytes of a stranger
+  builder.push_name(kind, 1, "ddp");                  // nothing said of it
+  builder.push_name(kind, 2, "odd|=x;y;z=;a=b=c;;");  // bytes of a stranger
   builder.push_name(static_cast<uint16_t>(NameKind::kFact), 9, "device=cuda:0 NVIDIA H100 80GB HBM3");
   const auto& facts = builder.life().configuration;
   ASSERT_EQ(facts.size(), 4u);
@@ -625,7 +628,8 @@ TEST(Configuration, FactsAreReadAndReplaced) {
 
 TEST(Configuration, ItIsBounded) {
   StepBuilder builder;
-  for (uint64_t id = 0; id < 10'000; ++id) builder.push_name(static_cast<uint16_t>(NameKind::kAdvice), id, "loader|workers=1");
+  for (uint64_t id = 0; id < 10'000; ++id)
+    builder.push_name(static_cast<uint16_t>(NameKind::kAdvice), id, "loader|workers=1");
   EXPECT_LE(builder.life().configuration.size(), 128u);
 }
 
@@ -633,12 +637,13 @@ RC_GTEST_PROP(StepBuilderProperty, AnyEventListKeepsTheBudgetClosed, ()) {
   StepBuilder builder;
   builder.life().world_size = *rc::gen::inRange(1, 4);
   uint64_t t = 1'000'000;
-  const auto list = *rc::gen::container<std::vector<std::tuple<int, int, int, int>>>(
-      rc::gen::tuple(rc::gen::inRange(1, 40), rc::gen::inRange(0, 3), rc::gen::inRange(0, 3), rc::gen::inRange(-50, 5000)));
+  const auto list = *rc::gen::container<std::vector<std::tuple<int, int, int, int>>>(rc::gen::tuple(
+      rc::gen::inRange(1, 40), rc::gen::inRange(0, 3), rc::gen::inRange(0, 3), rc::gen::inRange(-50, 5000)));
   std::vector<RankStep> steps;
   for (const auto& [kind, edge, id, dt] : list) {
     t += static_cast<uint64_t>(std::max(dt, -50) + 50);
-    builder.push({t, static_cast<uint16_t>(kind | edge << 8), static_cast<uint16_t>(id), 7, static_cast<uint64_t>(id), 0, 0, 0});
+    builder.push(
+        {t, static_cast<uint16_t>(kind | edge << 8), static_cast<uint16_t>(id), 7, static_cast<uint64_t>(id), 0, 0, 0});
     for (RankStep& s : builder.take_completed()) steps.push_back(std::move(s));
   }
   builder.finish(static_cast<int64_t>(t + 1000));
@@ -650,7 +655,9 @@ RC_GTEST_PROP(StepBuilderProperty, AnyEventListKeepsTheBudgetClosed, ()) {
     total += s.wall_ns();
   }
   if (!list.empty()) {
-    const int64_t seen = builder.life().end_ns - (builder.life().first_step_ns ? builder.life().first_step_ns - sum(builder.life().startup) : builder.life().end_ns - sum(builder.life().startup));
+    const int64_t seen = builder.life().end_ns - (builder.life().first_step_ns
+                                                      ? builder.life().first_step_ns - sum(builder.life().startup)
+                                                      : builder.life().end_ns - sum(builder.life().startup));
     RC_ASSERT(total == seen);
   }
 }
@@ -693,7 +700,8 @@ TEST(StepBuilder, MemoryBelongsToTheStepInWhichItIsReadAndKeepsItsBoundary) {
 
 TEST(StepBuilder, FactsShareAnIdAndAreTold) {
   StepBuilder b;
-  for (const char* fact : {"torch=2.15.0", "device_memory_bytes=85899345920", "python=3.12.3"}) b.push_name(static_cast<uint16_t>(NameKind::kFact), 0, fact);
+  for (const char* fact : {"torch=2.15.0", "device_memory_bytes=85899345920", "python=3.12.3"})
+    b.push_name(static_cast<uint16_t>(NameKind::kFact), 0, fact);
   EXPECT_EQ(b.names().size(), 3u);
   EXPECT_EQ(b.life().device_memory_bytes, 85899345920u);
 }

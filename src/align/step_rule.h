@@ -4,8 +4,8 @@
 // ends are boundaries (and, with trace_step, every exit).
 //
 // One thing the rule alone would get wrong: an optimizer that replaces another one (a new one per epoch or stage) steps
-// first where a second optimizer of the same step would. So where steps have settled and an optimizer comes that this run
-// has never seen, that boundary is held: it was one if the newcomer begins again before those it came after do.
+// first where a second optimizer of the same step would. So where steps have settled and an optimizer comes that this
+// run has never seen, that boundary is held: it was one if the newcomer begins again before those it came after do.
 //
 // Pure state machine; says what an event means for the boundary, owns no time.
 #pragma once
@@ -22,12 +22,12 @@ class StepRule {
  public:
   enum class Verdict {
     kNone,
-    kCandidate,     // the step may end here: remember this moment, the newest one counts
+    kCandidate,         // the step may end here: remember this moment, the newest one counts
     kCloseAtCandidate,  // the step ended at the newest candidate; what followed it belongs to the next step
-    kHoldCandidate,  // a step may have ended at the newest candidate: keep it apart until the next close
-    kCloseHeldToo,  // a step ended at the held candidate and another at the newest one
-    kCloseHere,     // the step ends at this event
-    kUndecided,     // a boundary if it turns out that the run has no optimizer
+    kHoldCandidate,     // a step may have ended at the newest candidate: keep it apart until the next close
+    kCloseHeldToo,      // a step ended at the held candidate and another at the newest one
+    kCloseHere,         // the step ends at this event
+    kUndecided,         // a boundary if it turns out that the run has no optimizer
   };
 
   Verdict optimizer_begin(uint64_t optimizer);
@@ -65,8 +65,8 @@ class StepRule {
   std::map<uint64_t, uint64_t> stepped_;  // optimizer -> backwards seen at its newest begin in this step
   std::set<uint64_t> known_, held_;       // optimizers of the run; of the held part of this step
   uint64_t backwards_ = 0, accumulating_ = 0, closed_signature_ = 0, held_signature_ = 0;
-  uint64_t newest_begin_ = 0;             // backwards seen at the newest begin of any optimizer
-  int settled_ = 0;                       // steps in a row with this signature
+  uint64_t newest_begin_ = 0;  // backwards seen at the newest begin of any optimizer
+  int settled_ = 0;            // steps in a row with this signature
   bool any_optimizer_ = false, explicit_ = false, inferred_ = false, candidate_ = false;
 };
 

@@ -32,7 +32,8 @@ float union_ms(const std::vector<DeviceOp>& ops) {
 void fill_device(Cell& cell, const RankStep& step) {
   for (const DeviceOp& op : step.device_ops) {
     if (cell.timed_ops.size() >= kMaxTimedOps) break;
-    cell.timed_ops.push_back({op.group, op.sequence, op.bytes, op.op, static_cast<float>((op.end_ns - op.begin_ns) * 1e-6), op.peer});
+    cell.timed_ops.push_back(
+        {op.group, op.sequence, op.bytes, op.op, static_cast<float>((op.end_ns - op.begin_ns) * 1e-6), op.peer});
   }
   if (!step.device_ops.empty()) cell.device_comm_ms = union_ms(step.device_ops);
   cell.h2d_bytes = static_cast<double>(step.h2d_bytes);
@@ -85,7 +86,8 @@ const Cell* StepRow::find(int rank) const {
   if (rank < 0) return nullptr;
   const auto at = static_cast<size_t>(rank);
   if (at < cells.size() && cells[at].rank == rank) return &cells[at];
-  const auto found = std::lower_bound(cells.begin(), cells.end(), rank, [](const Cell& c, int r) { return c.rank < r; });
+  const auto found =
+      std::lower_bound(cells.begin(), cells.end(), rank, [](const Cell& c, int r) { return c.rank < r; });
   return found != cells.end() && found->rank == rank ? &*found : nullptr;
 }
 
@@ -116,8 +118,10 @@ void settle(std::vector<Blame>& caused) {
   std::sort(caused.begin(), caused.end(), before);
   size_t out = 0;
   for (size_t i = 0; i < caused.size(); ++i) {
-    if (out > 0 && caused[out - 1].causer == caused[i].causer && caused[out - 1].waiter == caused[i].waiter) caused[out - 1].ms += caused[i].ms;
-    else caused[out++] = caused[i];
+    if (out > 0 && caused[out - 1].causer == caused[i].causer && caused[out - 1].waiter == caused[i].waiter)
+      caused[out - 1].ms += caused[i].ms;
+    else
+      caused[out++] = caused[i];
   }
   caused.resize(out);
 }
@@ -149,7 +153,8 @@ Cell to_cell(int rank, const RankStep& step) {
     if (issue.since_backward_ns >= 0 && cell.bucket_ms.size() < kMaxBuckets)
       cell.bucket_ms.push_back(static_cast<float>(issue.since_backward_ns * 1e-6));
     if (issue.done_ns > issue.time_ns && step.device_ops.empty() && !issue.p2p && cell.timed_ops.size() < kMaxTimedOps)
-      cell.timed_ops.push_back({issue.group, issue.sequence, issue.bytes, issue.op, static_cast<float>((issue.done_ns - issue.time_ns) * 1e-6)});
+      cell.timed_ops.push_back({issue.group, issue.sequence, issue.bytes, issue.op,
+                                static_cast<float>((issue.done_ns - issue.time_ns) * 1e-6)});
   }
   cell.collectives = static_cast<uint32_t>(step.collectives.size());
   if (step.usage) {
@@ -221,7 +226,8 @@ void StepTable::add(int rank, const RankStep& step) {
   p.next = step.step + 1;
   if (p.alive) ++waiting_at_[p.next];
   ahead_ = std::max(ahead_, p.next);
-  if (const auto at = std::lower_bound(seen_.begin(), seen_.end(), rank); at == seen_.end() || *at != rank) seen_.insert(at, rank);
+  if (const auto at = std::lower_bound(seen_.begin(), seen_.end(), rank); at == seen_.end() || *at != rank)
+    seen_.insert(at, rank);
   if (step.step < closed_) {
     fill_late(rank, step);
     return;
@@ -237,11 +243,13 @@ void StepTable::fill_late(int rank, const RankStep& step) {
   const auto recent = std::lower_bound(recent_.begin(), recent_.end(), step.step, by_step);
   StepRow* row = nullptr;
   if (recent != recent_.end() && recent->step == step.step) row = &*recent;
-  if (const auto old = std::lower_bound(sample_.begin(), sample_.end(), step.step, by_step); !row && old != sample_.end() && old->step == step.step)
+  if (const auto old = std::lower_bound(sample_.begin(), sample_.end(), step.step, by_step);
+      !row && old != sample_.end() && old->step == step.step)
     row = &*old;
   if (!row || row->find(rank)) return;
   kept_bytes_ -= row->bytes();
-  const auto at = std::lower_bound(row->cells.begin(), row->cells.end(), rank, [](const Cell& c, int r) { return c.rank < r; });
+  const auto at =
+      std::lower_bound(row->cells.begin(), row->cells.end(), rank, [](const Cell& c, int r) { return c.rank < r; });
   Cell& cell = *row->cells.insert(at, to_cell(rank, step));
   ++cells_seen_;
   row->tags |= cell.tags;
@@ -266,7 +274,9 @@ void StepTable::close(StepRow row) {
   // Of a step that a rank told twice the later word counts.
   std::reverse(row.cells.begin(), row.cells.end());
   std::stable_sort(row.cells.begin(), row.cells.end(), [](const Cell& a, const Cell& b) { return a.rank < b.rank; });
-  row.cells.erase(std::unique(row.cells.begin(), row.cells.end(), [](const Cell& a, const Cell& b) { return a.rank == b.rank; }), row.cells.end());
+  row.cells.erase(
+      std::unique(row.cells.begin(), row.cells.end(), [](const Cell& a, const Cell& b) { return a.rank == b.rank; }),
+      row.cells.end());
   row.cells.shrink_to_fit();
   for (const Cell& cell : row.cells) {
     row.tags |= cell.tags;
@@ -289,9 +299,12 @@ void StepTable::keep(StepRow row) {
   if (sample_.size() >= kSampleRows) halve_sample();
   while (kept_bytes_ > bytes_allowed()) {
     if (drop_oldest_detail(kLeastRecentRows)) continue;
-    if (sample_.size() >= kLeastSampleRows) halve_sample();
-    else if (recent_.size() > kLeastRecentRows) retire_oldest();
-    else if (!drop_oldest_detail(1)) return;
+    if (sample_.size() >= kLeastSampleRows)
+      halve_sample();
+    else if (recent_.size() > kLeastRecentRows)
+      retire_oldest();
+    else if (!drop_oldest_detail(1))
+      return;
   }
 }
 

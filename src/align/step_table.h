@@ -1,10 +1,11 @@
-// Completed steps × ranks. A row closes when every rank that is awaited, alive and not suspected has completed the step, or
-// when the ranks that have are too far ahead; a rank that comes later is still filled in while the row is kept (coverage).
-// Awaited is a rank that was seen or announced; the world may be larger, and what was not seen has no cell: never a 0.
+// Completed steps × ranks. A row closes when every rank that is awaited, alive and not suspected has completed the
+// step, or when the ranks that have are too far ahead; a rank that comes later is still filled in while the row is kept
+// (coverage). Awaited is a rank that was seen or announced; the world may be larger, and what was not seen has no cell:
+// never a 0.
 //
 // Bounded memory, in bytes and whatever the world's size: the newest rows are kept whole; older rows lose their detail
-// (stalls, segments, single operations) first and are then kept as a uniform sample of the run that is thinned by halving
-// (every row then stands for `stride` rows). Exact sums over all rows live in RunSums.
+// (stalls, segments, single operations) first and are then kept as a uniform sample of the run that is thinned by
+// halving (every row then stands for `stride` rows). Exact sums over all rows live in RunSums.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +42,7 @@ struct CellStall {
   uint64_t group = 0, sequence = 0;
   float stall_ms = 0, transfer_ms = 0;
   Category phase = Category::kBackward;
-  float unresolved_ms = 0;        // see Category::kUnresolved; transfer + unresolved + waiting == stall
+  float unresolved_ms = 0;  // see Category::kUnresolved; transfer + unresolved + waiting == stall
   StallMeeting meeting{};
 
   MeetingKey key(int rank) const;  // of a stall of `rank`
@@ -60,31 +61,32 @@ struct Cell {
   int32_t rank = -1;
   uint32_t tags = 0;
   float wall_ms = 0, stall_ms = 0, wait_ms = 0, caused_ms = 0;
-  float caused_unsure_ms = 0;       // of caused_ms: in meetings of which not all members were seen, so that others may be later still
+  float caused_unsure_ms =
+      0;  // of caused_ms: in meetings of which not all members were seen, so that others may be later still
   int64_t end_ns = 0;
   // The main axis: the GPU's where its events were resolved, else the host's. host_ms is always the host's ledger, its
   // stalls as comm_transfer.
   bool gpu = false;
   LedgerMs ms{}, host_ms{};
   float host_wall_ms = 0;
-  uint32_t host_bound = 0;          // GPU axis: bit per category, see GpuStep
-  LedgerMs launching_ms{};          // GPU axis, kLaunchPhases alone: see GpuStep
-  std::vector<CellOp> timed_ops;       // on the device, else on the host where completions were stamped; waiting included
-  float device_comm_ms = -1;        // union of communication on the device, hidden or not; < 0: not measured
+  uint32_t host_bound = 0;        // GPU axis: bit per category, see GpuStep
+  LedgerMs launching_ms{};        // GPU axis, kLaunchPhases alone: see GpuStep
+  std::vector<CellOp> timed_ops;  // on the device, else on the host where completions were stamped; waiting included
+  float device_comm_ms = -1;      // union of communication on the device, hidden or not; < 0: not measured
   double allocated_bytes = -1, reserved_bytes = -1, active_bytes = -1, inactive_split_bytes = -1, peak_bytes = -1;
-  double held_bytes = -1;           // allocated after the optimizer; < 0: not read there in this step
+  double held_bytes = -1;  // allocated after the optimizer; < 0: not read there in this step
   double h2d_bytes = 0;
   uint64_t retries = 0, ooms = 0, device_frees = 0;
-  std::vector<LedgerMs> segments;   // own time before, between and after the stalls
+  std::vector<LedgerMs> segments;  // own time before, between and after the stalls
   std::vector<CellStall> stalls;
-  std::vector<float> bucket_ms;     // backward begin to issue of the step's k-th collective in backward
+  std::vector<float> bucket_ms;               // backward begin to issue of the step's k-th collective in backward
   float cpu_ms = -1, gc_ms = 0, sync_ms = 0;  // cpu_ms < 0: not measured
   int32_t involuntary_switches = -1;
   uint32_t fetch_ready = 0, fetch_out_of_order = 0, fetch_in_flight = 0, fetches = 0;
   uint32_t collectives = 0, small_collectives = 0;  // small: below kSmallCollectiveBytes and outside of backward
   double bytes = 0, samples = 0, tokens = 0, flops = 0, loss = 0;
   bool has_loss = false;
-  int32_t epoch = -1;               // < 0: not known
+  int32_t epoch = -1;  // < 0: not known
   uint64_t signature = 0;
 
   float own_ms() const;  // all but what the stalls became
@@ -99,10 +101,10 @@ struct Blame {
 struct StepRow {
   uint64_t step = 0;
   uint32_t tags = 0;
-  bool detailed = true;        // the cells still have what drop_detail() takes
-  std::vector<Cell> cells;     // of the ranks that were seen in this step, by rank, each once
-  std::vector<Blame> caused;   // by causer, then waiter, each pair once; empty when nobody waited
-  float wall_ms = 0;           // longest of the ranks
+  bool detailed = true;       // the cells still have what drop_detail() takes
+  std::vector<Cell> cells;    // of the ranks that were seen in this step, by rank, each once
+  std::vector<Blame> caused;  // by causer, then waiter, each pair once; empty when nobody waited
+  float wall_ms = 0;          // longest of the ranks
 
   // The rank's cell, nullptr where it was not seen. O(log ranks), O(1) where all ranks were.
   const Cell* find(int rank) const;
@@ -110,7 +112,7 @@ struct StepRow {
   // What it waited for whom; O(log blames).
   float caused_ms(int causer, int waiter) const;
   void drop_detail();
-  size_t bytes() const;        // of memory
+  size_t bytes() const;  // of memory
 };
 
 // Brings `caused` into its order; what was said of one pair more than once is added up.
@@ -128,7 +130,8 @@ class StepTable {
 
   using OnClose = std::function<void(StepRow&)>;
   // `on_close` sees every row once, when it closes (attribution, exact sums); rows are then kept as it left them.
-  // `on_late` sees a kept row that a late rank was filled into; whether it was detailed tells what can still be worked out.
+  // `on_late` sees a kept row that a late rank was filled into; whether it was detailed tells what can still be worked
+  // out.
   using OnLate = std::function<void(StepRow&, Cell&)>;
   explicit StepTable(OnClose on_close, OnLate on_late = nullptr);
 
@@ -136,20 +139,20 @@ class StepTable {
   void add(int rank, const RankStep& step);
   // No further steps will come from this rank.
   void set_gone(int rank);
-  // Steps of this rank will come, also where another process with this rank is gone: rows wait for it, as for every rank
-  // that was seen in this attempt.
+  // Steps of this rank will come, also where another process with this rank is gone: rows wait for it, as for every
+  // rank that was seen in this attempt.
   void await(int rank);
   // How many ranks rows should have; grows by itself as ranks appear.
   void expect_ranks(int count);
   // Closes what can be closed; with `all`, everything.
   void close_ready(bool all = false);
 
-  // The ranks start anew (elastic restart), `world_size` of them (0 = as many as before); their steps are numbered on by
-  // the caller.
+  // The ranks start anew (elastic restart), `world_size` of them (0 = as many as before); their steps are numbered on
+  // by the caller.
   void begin_attempt(int world_size = 0);
 
-  int ranks() const { return world_; }                      // seen or not
-  const std::vector<int>& seen() const { return seen_; }    // ranks with a step, ascending
+  int ranks() const { return world_; }                    // seen or not
+  const std::vector<int>& seen() const { return seen_; }  // ranks with a step, ascending
   uint64_t closed() const { return closed_; }
   const std::deque<StepRow>& recent() const { return recent_; }
   // Sample of the run without the recent rows; each stands for stride() rows.
@@ -162,7 +165,7 @@ class StepTable {
 
  private:
   struct Progress {
-    uint64_t next = 0;   // the step it delivers next
+    uint64_t next = 0;  // the step it delivers next
     bool alive = true;
   };
   Progress& progress(int rank);
@@ -177,17 +180,17 @@ class StepTable {
 
   OnClose on_close_;
   OnLate on_late_;
-  std::unordered_map<int, Progress> progress_;   // of awaited ranks
-  std::map<uint64_t, uint32_t> waiting_at_;      // of those alive: how many deliver this step next
+  std::unordered_map<int, Progress> progress_;  // of awaited ranks
+  std::map<uint64_t, uint32_t> waiting_at_;     // of those alive: how many deliver this step next
   std::vector<int> seen_;
-  std::map<uint64_t, StepRow> open_;             // cells as they came
+  std::map<uint64_t, StepRow> open_;  // cells as they came
   std::deque<StepRow> recent_;
   std::vector<StepRow> sample_;
-  int world_ = 0, expected_ = 0;                 // ranks of the job so far; of this attempt, where rows may be wider
+  int world_ = 0, expected_ = 0;  // ranks of the job so far; of this attempt, where rows may be wider
   uint32_t stride_ = 1;
   uint64_t closed_ = 0, ahead_ = 0;
   uint64_t cells_seen_ = 0, cells_expected_ = 0;
-  size_t kept_bytes_ = 0, plain_ = 0;            // rows without detail: the oldest `plain_` of sample and recent together
+  size_t kept_bytes_ = 0, plain_ = 0;  // rows without detail: the oldest `plain_` of sample and recent together
 };
 
 }  // namespace stepscope

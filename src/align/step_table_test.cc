@@ -92,7 +92,8 @@ TEST(StepTable, StepNumbersGoOnBeyond32Bits) {
   for (uint64_t i = 0; i < closed.size(); ++i) ASSERT_EQ(closed[i], kFirst + i);
   EXPECT_EQ(table.closed(), kFirst + 2000);
   EXPECT_EQ(table.recent().back().step, kFirst + 1999);
-  EXPECT_TRUE(std::is_sorted(table.sample().begin(), table.sample().end(), [](const StepRow& a, const StepRow& b) { return a.step < b.step; }));
+  EXPECT_TRUE(std::is_sorted(table.sample().begin(), table.sample().end(),
+                             [](const StepRow& a, const StepRow& b) { return a.step < b.step; }));
 }
 
 TEST(StepTable, NobodyWaitsForARankThatWasNeverSeen) {
@@ -131,7 +132,8 @@ TEST(StepTable, WhoIsAnnouncedIsWaitedForUntilItIsGoneOrFarBehind) {
   EXPECT_EQ(table.closed(), 2u);
 
   table.await(2);  // another process took its place
-  for (uint32_t i = 2; i < 2 + StepTable::kMaxLead; ++i) table.add(0, step_of(i)), table.add(1, step_of(i)), table.close_ready();
+  for (uint32_t i = 2; i < 2 + StepTable::kMaxLead; ++i)
+    table.add(0, step_of(i)), table.add(1, step_of(i)), table.close_ready();
   EXPECT_EQ(table.closed(), 2u);
   table.add(0, step_of(2 + StepTable::kMaxLead));
   table.close_ready();
@@ -140,10 +142,11 @@ TEST(StepTable, WhoIsAnnouncedIsWaitedForUntilItIsGoneOrFarBehind) {
 
 TEST(StepTable, ALateJoinerIsFilledIntoTheRowsThatAreKept) {
   std::vector<uint32_t> late;
-  StepTable table([](StepRow&) {}, [&](StepRow& row, Cell& cell) {
-    EXPECT_EQ(cell.rank, 1);
-    late.push_back(row.step);
-  });
+  StepTable table([](StepRow&) {},
+                  [&](StepRow& row, Cell& cell) {
+                    EXPECT_EQ(cell.rank, 1);
+                    late.push_back(row.step);
+                  });
   table.expect_ranks(3);
   for (uint32_t i = 0; i < 10; ++i) table.add(0, step_of(i)), table.add(2, step_of(i)), table.close_ready();
   EXPECT_EQ(table.closed(), 10u);

@@ -9,8 +9,8 @@
 
 namespace stepscope {
 
-// One more wait at `site` ("" = place not known). Longest first, at most RankLife::kMaxSyncSites; a place that comes when
-// all are taken is not kept.
+// One more wait at `site` ("" = place not known). Longest first, at most RankLife::kMaxSyncSites; a place that comes
+// when all are taken is not kept.
 void add_sync(std::vector<SyncSite>& sites, const std::string& site, int64_t ns);
 
 }  // namespace stepscope

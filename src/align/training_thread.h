@@ -33,14 +33,14 @@ class TrainingThread {
 
   // Trained at the same time as the followed one.
   bool is_other(uint32_t thread) const { return others_.contains(thread); }
-  uint32_t at_the_same_time() const;       // threads
+  uint32_t at_the_same_time() const;  // threads
   uint64_t steps_not_followed() const;
 
  private:
   struct Other {
-    std::deque<Event> records;      // since the followed thread last trained
-    uint32_t ends[3] = {};          // optimizers, marked steps, backwards since then
-    uint64_t steps = 0;             // at the same time as the followed thread's
+    std::deque<Event> records;  // since the followed thread last trained
+    uint32_t ends[3] = {};      // optimizers, marked steps, backwards since then
+    uint64_t steps = 0;         // at the same time as the followed thread's
     bool trains = false;
     uint32_t newly() const;
   };

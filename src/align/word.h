@@ -1,6 +1,7 @@
 // A word of a fixed vocabulary (an enumeration with a table of its spellings), or one that only a newer stepscope
-// knows: that one is kept as it was written, so that it survives a read and a write. Comparisons are with enumerators; a word
-// from outside comes in through parsed() only. Value type, no threads; copying one is as cheap as an empty string.
+// knows: that one is kept as it was written, so that it survives a read and a write. Comparisons are with enumerators;
+// a word from outside comes in through parsed() only. Value type, no threads; copying one is as cheap as an empty
+// string.
 //
 // A vocabulary E has an enumerator kOther for words it does not know, and two functions found by lookup:
 //   std::string_view spelling(E)         the word in files and interfaces, "" for the absence of one

@@ -7,9 +7,14 @@ namespace stepscope {
 
 namespace {
 
-// One collective as the ranks of a row saw it; `at`: the cell in the row. Several stalls on one collective (a pause cut it in two) are one.
+// One collective as the ranks of a row saw it; `at`: the cell in the row. Several stalls on one collective (a pause cut
+// it in two) are one.
 struct Meeting {
-  struct Seat { int at, rank; float stall_ms; std::vector<CellStall*> parts; };
+  struct Seat {
+    int at, rank;
+    float stall_ms;
+    std::vector<CellStall*> parts;
+  };
   MeetingKey key;
   std::vector<Seat> seats;  // by rank
   size_t order = 0;         // position in the step, of the rank that saw it latest in its list
@@ -40,7 +45,9 @@ std::vector<Meeting> meetings_of(StepRow& row) {
 class Membership {
  public:
   Membership(const Groups& groups, const StepRow& row, int world_size)
-      : groups_(groups), world_size_(static_cast<size_t>(std::max(0, world_size))), all_here_(row.cells.size() >= world_size_) {
+      : groups_(groups),
+        world_size_(static_cast<size_t>(std::max(0, world_size))),
+        all_here_(row.cells.size() >= world_size_) {
     smaller_ = std::any_of(groups.begin(), groups.end(),
                            [&](const auto& g) { return g.second.members() > 1 && g.second.members() < world_size_; });
   }
@@ -60,7 +67,8 @@ class Membership {
     if (found == groups_.end() || found->second.members() == 0) return all_here_;
     const std::vector<int>& members = found->second.ranks;
     if (members.empty()) return meeting.seats.size() == found->second.size;
-    return meeting.seats.size() == members.size() && std::all_of(meeting.seats.begin(), meeting.seats.end(), [&](const auto& seat) {
+    return meeting.seats.size() == members.size() &&
+           std::all_of(meeting.seats.begin(), meeting.seats.end(), [&](const auto& seat) {
              return std::find(members.begin(), members.end(), seat.rank) != members.end();
            });
   }
@@ -74,10 +82,15 @@ class Membership {
 
 // A wait that a rank brings along: who caused it, in which meeting. It explains the rank's lateness only to ranks that
 // were not in that meeting, since those who were left it at the same moment.
-struct Inherited { size_t meeting; int causer; float ms; };
+struct Inherited {
+  size_t meeting;
+  int causer;
+  float ms;
+};
 
 bool took_part(const Meeting& meeting, int at) {
-  const auto seat = std::lower_bound(meeting.seats.begin(), meeting.seats.end(), at, [](const auto& s, int a) { return s.at < a; });
+  const auto seat =
+      std::lower_bound(meeting.seats.begin(), meeting.seats.end(), at, [](const auto& s, int a) { return s.at < a; });
   return seat != meeting.seats.end() && seat->at == at;
 }
 
@@ -86,7 +99,8 @@ class Charges {
   Charges(StepRow& row, const std::vector<Meeting>& meetings)
       : row_(row), meetings_(meetings), inherited_(row.cells.size()) {}
 
-  // The cell `waiter` waited `wait_ms` for the cell `culprit` in meeting `m`; `unsure`: not all of its members were seen.
+  // The cell `waiter` waited `wait_ms` for the cell `culprit` in meeting `m`; `unsure`: not all of its members were
+  // seen.
   void charge(size_t m, int culprit, int waiter, float wait_ms, bool unsure) {
     float own_ms = wait_ms;
     for (const Inherited& past : inherited_[culprit]) {
@@ -158,7 +172,8 @@ void attribute(StepRow& row, const Groups& groups, int world_size) {
       Cell& cell = row.cells[seat.at];
       const float wait_ms = seat.stall_ms - common_ms;
       for (CellStall* part : seat.parts)
-        (whole ? part->transfer_ms : part->unresolved_ms) = seat.stall_ms > 0 ? common_ms * (part->stall_ms / seat.stall_ms) : 0;
+        (whole ? part->transfer_ms : part->unresolved_ms) =
+            seat.stall_ms > 0 ? common_ms * (part->stall_ms / seat.stall_ms) : 0;
       cell.ms[index(common)] += common_ms;
       if (wait_ms <= 0) continue;
       cell.ms[index(Category::kStragglerWait)] += wait_ms;

@@ -50,10 +50,15 @@ float waiting(const StepRow& row, int rank) { return part(row, rank, Category::k
 float unresolved(const StepRow& row, int rank) { return part(row, rank, Category::kUnresolved); }
 
 void expect_closed(const StepRow& row) {
-  for (const Cell& cell : row.cells) EXPECT_NEAR(std::accumulate(cell.ms.begin(), cell.ms.end(), 0.0f), cell.wall_ms, 1e-4);
+  for (const Cell& cell : row.cells)
+    EXPECT_NEAR(std::accumulate(cell.ms.begin(), cell.ms.end(), 0.0f), cell.wall_ms, 1e-4);
 }
 
-const Groups kFour = {{kWorld, {"", {0, 1, 2, 3}}}, {kTp0, {"tp", {0, 1}}}, {kTp1, {"tp", {2, 3}}}, {kDp0, {"dp", {0, 2}}}, {kDp1, {"dp", {1, 3}}}};
+const Groups kFour = {{kWorld, {"", {0, 1, 2, 3}}},
+                      {kTp0, {"tp", {0, 1}}},
+                      {kTp1, {"tp", {2, 3}}},
+                      {kDp0, {"dp", {0, 2}}},
+                      {kDp1, {"dp", {1, 3}}}};
 
 TEST(Attribution, AWholeGroupIsSplitIntoTransferAndWaiting) {
   StepRow row = row_of({{{kWorld, 0, 12}}, {{kWorld, 0, 2}}});
@@ -103,7 +108,10 @@ TEST(Attribution, AGroupInsideOfTheNodeIsJudgedFully) {
 
 TEST(Attribution, TensorParallelInsideOfDataParallelNamesTheRoot) {
   // Rank 1 is late in its TP group; its partner brings the lateness to the DP group of rank 2.
-  StepRow row = row_of({{{kTp0, 0, 10}, {kDp0, 0, 1}}, {{kTp0, 0, 0.5}, {kDp1, 0, 1}}, {{kTp1, 0, 0.5}, {kDp0, 0, 10.5}}, {{kTp1, 0, 0.5}, {kDp1, 0, 10.5}}});
+  StepRow row = row_of({{{kTp0, 0, 10}, {kDp0, 0, 1}},
+                        {{kTp0, 0, 0.5}, {kDp1, 0, 1}},
+                        {{kTp1, 0, 0.5}, {kDp0, 0, 10.5}},
+                        {{kTp1, 0, 0.5}, {kDp1, 0, 10.5}}});
   attribute(row, kFour, 4);
   EXPECT_FLOAT_EQ(row.cells[0].caused_ms, 0);
   EXPECT_FLOAT_EQ(row.cells[1].caused_ms, 9.5 + 9.5 + 9.5);
@@ -112,7 +120,8 @@ TEST(Attribution, TensorParallelInsideOfDataParallelNamesTheRoot) {
 }
 
 TEST(Attribution, DataParallelGroupsOfOneNumberAreApart) {
-  // Two data-parallel groups run their collective 0 at once; rank 2 is late in its own, which says nothing of the other.
+  // Two data-parallel groups run their collective 0 at once; rank 2 is late in its own, which says nothing of the
+  // other.
   StepRow row = row_of({{{kDp0, 0, 20}}, {{kDp1, 0, 3}}, {{kDp0, 0, 1}}, {{kDp1, 0, 3}}});
   attribute(row, kFour, 4);
   EXPECT_FLOAT_EQ(waiting(row, 0), 19);
@@ -133,12 +142,13 @@ TEST(Attribution, OverlappingGroupsMeetEachInItsOwn) {
 TEST(Attribution, MessagesMeetTheirPeerAndNoCollective) {
   // A pipeline of three stages in one group beside an all-reduce of the same number.
   const Groups groups = {{kPipe, {"pp", {0, 1, 2}}}};
-  StepRow row = row_of({{{kPipe, 0, 0.5, to(1)}, {kPipe, 0, 8}}, {{kPipe, 0, 6, from(0)}, {kPipe, 0, 0.5, to(2)}, {kPipe, 0, 3}},
+  StepRow row = row_of({{{kPipe, 0, 0.5, to(1)}, {kPipe, 0, 8}},
+                        {{kPipe, 0, 6, from(0)}, {kPipe, 0, 0.5, to(2)}, {kPipe, 0, 3}},
                         {{kPipe, 0, 9, from(1)}, {kPipe, 0, 2}}});
   attribute(row, groups, 3);
-  EXPECT_FLOAT_EQ(waiting(row, 0), 6);              // in the all-reduce, for rank 2
-  EXPECT_FLOAT_EQ(waiting(row, 1), 5.5 + 1);        // for rank 0's message, then for rank 2
-  EXPECT_FLOAT_EQ(waiting(row, 2), 8.5);            // for rank 1's message, which rank 0 delayed
+  EXPECT_FLOAT_EQ(waiting(row, 0), 6);        // in the all-reduce, for rank 2
+  EXPECT_FLOAT_EQ(waiting(row, 1), 5.5 + 1);  // for rank 0's message, then for rank 2
+  EXPECT_FLOAT_EQ(waiting(row, 2), 8.5);      // for rank 1's message, which rank 0 delayed
   EXPECT_FLOAT_EQ(row.caused_ms(0, 2), 5.5);
   EXPECT_FLOAT_EQ(row.caused_ms(1, 2), 3);
   expect_closed(row);
@@ -146,7 +156,8 @@ TEST(Attribution, MessagesMeetTheirPeerAndNoCollective) {
 
 TEST(Attribution, TheTwoDirectionsOfAPairAreApart) {
   const Groups groups = {{kPipe, {"pp", {0, 1}}}};
-  StepRow row = row_of({{{kPipe, 0, 1, to(1)}, {kPipe, 0, 30, from(1)}}, {{kPipe, 0, 5, from(0)}, {kPipe, 0, 2, to(0)}}});
+  StepRow row =
+      row_of({{{kPipe, 0, 1, to(1)}, {kPipe, 0, 30, from(1)}}, {{kPipe, 0, 5, from(0)}, {kPipe, 0, 2, to(0)}}});
   attribute(row, groups, 2);
   EXPECT_FLOAT_EQ(waiting(row, 0), 28);
   EXPECT_FLOAT_EQ(waiting(row, 1), 4);
@@ -161,7 +172,8 @@ TEST(Attribution, AMessageToAnUnseenStageIsUnresolved) {
 
 TEST(Attribution, CountedWaitsMeetOnlyWhereTheJobIsOneGroup) {
   const StallMeeting counted{.counted = true};
-  StepRow hybrid = row_of({{{kWorld, 0, 10, counted}}, {{kWorld, 0, 2, counted}}, {{kWorld, 0, 10, counted}}, {{kWorld, 0, 10, counted}}});
+  StepRow hybrid = row_of(
+      {{{kWorld, 0, 10, counted}}, {{kWorld, 0, 2, counted}}, {{kWorld, 0, 10, counted}}, {{kWorld, 0, 10, counted}}});
   StepRow plain = hybrid;
   attribute(hybrid, kFour, 4);  // the first wait may be in a TP group here and in a DP group there
   EXPECT_FLOAT_EQ(transfer(hybrid, 1), 0);

@@ -100,8 +100,10 @@ Column explained(const MemoryTrack& track, bool with_step) {
   std::array<std::array<double, kColumns + 1>, kColumns> m{};
   for (size_t a = 0; a < columns.size(); ++a) {
     for (size_t b = 0; b < columns.size(); ++b)
-      m[a][b] = std::inner_product(columns[a].begin(), columns[a].end(), columns[b].begin(), 0.0) / static_cast<double>(track.points());
-    m[a][kColumns] = std::inner_product(columns[a].begin(), columns[a].end(), track.bytes.begin(), 0.0) / static_cast<double>(track.points());
+      m[a][b] = std::inner_product(columns[a].begin(), columns[a].end(), columns[b].begin(), 0.0) /
+                static_cast<double>(track.points());
+    m[a][kColumns] = std::inner_product(columns[a].begin(), columns[a].end(), track.bytes.begin(), 0.0) /
+                     static_cast<double>(track.points());
   }
   const auto x = solve(m, columns.size());
   Column out(track.points());
@@ -117,7 +119,8 @@ MemoryTrack held_track(const Rows& rows, int rank, double begin_step) {
 
 MemoryTrack top_track(const Rows& rows, int rank, double begin_step) {
   // A reading that equals what is held is that reading: there was none near the top.
-  return track_of(rows, rank, begin_step, false, [](const Cell& cell) { return cell.allocated_bytes == cell.held_bytes ? -1 : cell.allocated_bytes; });
+  return track_of(rows, rank, begin_step, false,
+                  [](const Cell& cell) { return cell.allocated_bytes == cell.held_bytes ? -1 : cell.allocated_bytes; });
 }
 
 MemoryTrack growth_track(const Rows& rows, int rank, double begin_step) {
@@ -126,7 +129,9 @@ MemoryTrack growth_track(const Rows& rows, int rank, double begin_step) {
   return held.points() >= kFewReadings || held.points() >= top.points() ? held : top;
 }
 
-double size_correlation(const MemoryTrack& track) { return track.size.empty() ? 0 : correlation(track.size, track.bytes); }
+double size_correlation(const MemoryTrack& track) {
+  return track.size.empty() ? 0 : correlation(track.size, track.bytes);
+}
 
 double bytes_per_unit(const MemoryTrack& track) {
   if (track.size.empty()) return 0;

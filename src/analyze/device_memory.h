@@ -1,4 +1,5 @@
-// Device memory of one rank over steps, and what of it the size of its batches explains. Pure; O(rows of the selection).
+// Device memory of one rank over steps, and what of it the size of its batches explains. Pure; O(rows of the
+// selection).
 #pragma once
 
 #include <string>
@@ -10,15 +11,16 @@ namespace stepscope {
 
 struct MemoryTrack {
   int rank = -1;
-  bool held = false;                        // bytes that outlive the step (read after the optimizer); else near its top
+  bool held = false;  // bytes that outlive the step (read after the optimizer); else near its top
   std::vector<double> step, seconds, bytes;
-  std::vector<double> size;                 // of the batch of that step; empty where it is not known or hardly varies
-  std::string unit;                         // of size: "token", "sample", "byte copied"
+  std::vector<double> size;  // of the batch of that step; empty where it is not known or hardly varies
+  std::string unit;          // of size: "token", "sample", "byte copied"
 
   size_t points() const { return bytes.size(); }
 };
 
-// Readings of one boundary only, from `begin_step` on: what is compared over steps must have been read at the same place.
+// Readings of one boundary only, from `begin_step` on: what is compared over steps must have been read at the same
+// place.
 MemoryTrack held_track(const Rows& rows, int rank, double begin_step);
 MemoryTrack top_track(const Rows& rows, int rank, double begin_step);
 // The track that a growth shows in best: what is held, or near the top where that is hardly ever read.

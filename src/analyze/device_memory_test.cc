@@ -39,7 +39,8 @@ double fixed(int) { return 512; }
 
 TEST(DeviceMemory, BoundariesAreNeverMixed) {
   Series s(40, fixed, [](int, double) { return 100.0; }, nullptr);
-  for (size_t i = 0; i < 40; i += 2) s.rows[i].cells[0].allocated_bytes = 900;  // read near the top in every second step
+  for (size_t i = 0; i < 40; i += 2)
+    s.rows[i].cells[0].allocated_bytes = 900;  // read near the top in every second step
   EXPECT_EQ(held_track(s.all, 0, 0).points(), 40u);
   const MemoryTrack top = top_track(s.all, 0, 0);
   EXPECT_EQ(top.points(), 20u);

@@ -1,6 +1,6 @@
 // The run by epochs: exact sums over all closed rows between changes of the epoch's number. A row belongs to the newest
-// epoch that one of its ranks is in, a row without a number to the epoch before it. Validation and saves that an epoch's
-// first row begins with belong to the epoch before: they end it.
+// epoch that one of its ranks is in, a row without a number to the epoch before it. Validation and saves that an
+// epoch's first row begins with belong to the epoch before: they end it.
 //
 // A plain value; O(kMaxEpochs) memory: the first epoch and the newest are kept. O(ranks × categories) per row.
 #pragma once
@@ -15,9 +15,9 @@ namespace stepscope {
 struct EpochSums {
   int32_t epoch = 0;
   uint64_t first_step = 0, last_step = 0, steps = 0;
-  double wall_ms = 0;                              // of the job: per step the longest rank
-  std::array<double, kCategoryCount> ms{};         // mean over ranks
-  double samples = 0;                              // of the job
+  double wall_ms = 0;                       // of the job: per step the longest rank
+  std::array<double, kCategoryCount> ms{};  // mean over ranks
+  double samples = 0;                       // of the job
 };
 
 class Epochs {

@@ -23,7 +23,8 @@ StepRow row_of(uint32_t step, std::vector<int32_t> epochs, float forward_ms = 2)
 
 TEST(Epochs, SumsBetweenTheChanges) {
   Epochs epochs;
-  for (uint32_t step = 0; step < 9; ++step) epochs.add(row_of(step, {static_cast<int32_t>(step / 3), static_cast<int32_t>(step / 3)}, 1.0f + step));
+  for (uint32_t step = 0; step < 9; ++step)
+    epochs.add(row_of(step, {static_cast<int32_t>(step / 3), static_cast<int32_t>(step / 3)}, 1.0f + step));
   const auto told = epochs.told();
   ASSERT_EQ(told.size(), 3u);
   EXPECT_EQ(told[1].epoch, 1);
@@ -56,14 +57,17 @@ TEST(Epochs, ValidationAndSavesEndTheEpochBefore) {
     StepRow row = row_of(step, {static_cast<int32_t>(step / 3), static_cast<int32_t>(step / 3)});
     for (Cell& cell : row.cells) {
       if (step % 3 == 1) cell.ms[index(Category::kValidation)] = 1;  // in mid-epoch
-      if (step % 3 == 0) cell.ms[index(Category::kValidation)] = 30, cell.ms[index(Category::kCheckpoint)] = 20, cell.ms[index(Category::kEpochStart)] = 5;
+      if (step % 3 == 0)
+        cell.ms[index(Category::kValidation)] = 30, cell.ms[index(Category::kCheckpoint)] = 20,
+        cell.ms[index(Category::kEpochStart)] = 5;
     }
     row.wall_ms = step % 3 == 0 ? 57 : step % 3 == 1 ? 3 : 2;
     epochs.add(row);
   }
   const auto told = epochs.told();
   ASSERT_EQ(told.size(), 2u);
-  EXPECT_DOUBLE_EQ(told[0].ms[index(Category::kValidation)], 30 + 1 + 30);  // before the first epoch there is none to give it to
+  EXPECT_DOUBLE_EQ(told[0].ms[index(Category::kValidation)],
+                   30 + 1 + 30);  // before the first epoch there is none to give it to
   EXPECT_DOUBLE_EQ(told[0].ms[index(Category::kCheckpoint)], 20 + 20);
   EXPECT_DOUBLE_EQ(told[0].wall_ms, 57 + 3 + 2 + 50);
   EXPECT_DOUBLE_EQ(told[1].ms[index(Category::kValidation)], 1);
@@ -73,7 +77,8 @@ TEST(Epochs, ValidationAndSavesEndTheEpochBefore) {
 
 TEST(Epochs, SayNothingWhereTheyAreNoUnit) {
   Epochs one, each_step;
-  for (uint32_t step = 0; step < 20; ++step) one.add(row_of(step, {0})), each_step.add(row_of(step, {static_cast<int32_t>(step)}));
+  for (uint32_t step = 0; step < 20; ++step)
+    one.add(row_of(step, {0})), each_step.add(row_of(step, {static_cast<int32_t>(step)}));
   EXPECT_TRUE(one.told().empty());
   EXPECT_TRUE(each_step.told().empty());
   EXPECT_TRUE(Epochs().told().empty());

@@ -72,7 +72,7 @@ std::array<double, 4> quarters(const Points& p) {
 struct Stairs {
   int count = 0;
   double height = 0, share = 0, flat_share = 0, largest = 0;  // share of the growth that the stairs explain
-  bool goes_on = false;        // the last one is not overdue and not lower than the others
+  bool goes_on = false;  // the last one is not overdue and not lower than the others
 };
 
 Stairs find_stairs(const Points& p, double growth) {
@@ -135,7 +135,8 @@ double slope_of(const Points& p) {
 
 double end_median(const std::vector<double>& y, bool last) {
   const size_t k = std::max<size_t>(1, y.size() / 16);
-  return last ? median({y.end() - static_cast<long>(k), y.end()}) : median({y.begin(), y.begin() + static_cast<long>(k)});
+  return last ? median({y.end() - static_cast<long>(k), y.end()})
+              : median({y.begin(), y.begin() + static_cast<long>(k)});
 }
 
 }  // namespace
@@ -184,8 +185,10 @@ Growth classify_growth(std::span<const double> x, std::span<const double> y, con
   if (stairs.share >= 0.7 && stairs.share <= 1.3 && alike && stairs.flat_share >= rule.stair_flat_share) {
     g.stairs = stairs.count;
     g.stair_height = stairs.height;
-    if (stairs.count < rule.min_stairs) g.shape = GrowthShape::kJump;
-    else g.shape = stairs.goes_on ? GrowthShape::kStaircase : GrowthShape::kSaturating;
+    if (stairs.count < rule.min_stairs)
+      g.shape = GrowthShape::kJump;
+    else
+      g.shape = stairs.goes_on ? GrowthShape::kStaircase : GrowthShape::kSaturating;
     return g;
   }
   if (stairs.largest >= 0.6 * g.growth) {

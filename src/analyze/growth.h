@@ -13,22 +13,22 @@ const char* name(GrowthShape shape);
 
 struct GrowthRule {
   int min_points = 6;
-  double min_growth = 0;        // in units of y; less is flat
-  double max_residual = 0.15;   // of a line: median distance from it, as a share of the growth
+  double min_growth = 0;       // in units of y; less is flat
+  double max_residual = 0.15;  // of a line: median distance from it, as a share of the growth
   int min_stairs = 3;
   double stair_flat_share = 0.6;  // of the intervals of a staircase without a stair
 };
 
 struct Growth {
   GrowthShape shape = GrowthShape::kTooShort;
-  double slope = 0;             // y per x, Theil-Sen
-  double intercept = 0;         // y at x = 0 of that line
-  double growth = 0;            // end minus begin, medians of the ends
-  double residual = 0;          // median distance from the line, as a share of the growth
-  double span = 0;              // of x
+  double slope = 0;      // y per x, Theil-Sen
+  double intercept = 0;  // y at x = 0 of that line
+  double growth = 0;     // end minus begin, medians of the ends
+  double residual = 0;   // median distance from the line, as a share of the growth
+  double span = 0;       // of x
   int points = 0;
-  int stairs = 0;               // of a staircase or jump
-  double stair_height = 0;      // median
+  int stairs = 0;           // of a staircase or jump
+  double stair_height = 0;  // median
 };
 
 // Median of the slopes over all pairs of points with different x; 0 with fewer than two such points.

@@ -9,7 +9,9 @@
 namespace stepscope {
 namespace {
 
-struct Xy { std::vector<double> x, y; };
+struct Xy {
+  std::vector<double> x, y;
+};
 
 // n points, y = f(i) + noise of standard deviation sigma.
 template <class F>
@@ -53,7 +55,8 @@ RC_GTEST_PROP(Growth, OneJumpIsNeverUnbounded, ()) {
   const int n = *rc::gen::inRange(8, 300);
   const int at = *rc::gen::inRange(1, n);
   const double height = *rc::gen::inRange(70, 100000);
-  const Xy d = make(n, 0.01 * height, *rc::gen::arbitrary<unsigned>(), [&](int i) { return i < at ? 500.0 : 500 + height; });
+  const Xy d =
+      make(n, 0.01 * height, *rc::gen::arbitrary<unsigned>(), [&](int i) { return i < at ? 500.0 : 500 + height; });
   const GrowthShape s = shape(d);
   RC_ASSERT(s != GrowthShape::kLinear && s != GrowthShape::kStaircase);
 }
@@ -61,7 +64,8 @@ RC_GTEST_PROP(Growth, OneJumpIsNeverUnbounded, ()) {
 RC_GTEST_PROP(Growth, WarmUpThatSaturatesIsNoLine, ()) {
   const int n = *rc::gen::inRange(12, 300);
   const double tau = n * *rc::gen::inRange(5, 33) / 100.0;  // up to a third of the span
-  const Xy d = make(n, 5, *rc::gen::arbitrary<unsigned>(), [&](int i) { return 300 + 1000 * (1 - std::exp(-i / tau)); });
+  const Xy d =
+      make(n, 5, *rc::gen::arbitrary<unsigned>(), [&](int i) { return 300 + 1000 * (1 - std::exp(-i / tau)); });
   const GrowthShape s = shape(d);
   RC_ASSERT(s != GrowthShape::kLinear && s != GrowthShape::kStaircase);
 }
@@ -69,7 +73,8 @@ RC_GTEST_PROP(Growth, WarmUpThatSaturatesIsNoLine, ()) {
 RC_GTEST_PROP(Growth, RampThenFlatIsNoLine, ()) {
   const int n = *rc::gen::inRange(12, 300);
   const int knee = n * *rc::gen::inRange(5, 70) / 100 + 1;
-  const Xy d = make(n, 3, *rc::gen::arbitrary<unsigned>(), [&](int i) { return 300 + 1000.0 * std::min(i, knee) / knee; });
+  const Xy d =
+      make(n, 3, *rc::gen::arbitrary<unsigned>(), [&](int i) { return 300 + 1000.0 * std::min(i, knee) / knee; });
   const GrowthShape s = shape(d);
   RC_ASSERT(s != GrowthShape::kLinear && s != GrowthShape::kStaircase);
 }

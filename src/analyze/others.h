@@ -1,5 +1,5 @@
-// A figure of all ranks that were seen in one row, sorted once: the median of the others then costs a look per rank, so that comparing every
-// rank of a row is O(ranks log ranks).
+// A figure of all ranks that were seen in one row, sorted once: the median of the others then costs a look per rank, so
+// that comparing every rank of a row is O(ranks log ranks).
 #pragma once
 
 #include <algorithm>

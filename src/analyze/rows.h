@@ -16,7 +16,8 @@ struct Rows {
 
   size_t size() const { return rows.size(); }
   bool empty() const { return rows.empty(); }
-  // Ranks that were seen in at least one row, ascending. O(cells), O(cells log ranks) where they change from row to row.
+  // Ranks that were seen in at least one row, ascending. O(cells), O(cells log ranks) where they change from row to
+  // row.
   std::vector<int> seen() const;
   void add(const StepRow& row, float weight) {
     rows.push_back(&row);

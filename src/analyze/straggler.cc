@@ -44,11 +44,13 @@ std::map<int, double> victims_wait_ms(const Rows& block, size_t seen) {
   return out;
 }
 
-// A figure of each rank that was seen and the median of the others, row by row; by seat: the rank's place among `ranks`.
+// A figure of each rank that was seen and the median of the others, row by row; by seat: the rank's place among
+// `ranks`.
 class Compared {
  public:
   template <class Figure>
-  Compared(const Rows& block, const std::vector<int>& ranks, Figure figure) : own_(ranks.size()), others_(ranks.size()) {
+  Compared(const Rows& block, const std::vector<int>& ranks, Figure figure)
+      : own_(ranks.size()), others_(ranks.size()) {
     Others others;
     for (const StepRow* row : block.rows) {
       others.look(*row, figure);
@@ -92,7 +94,8 @@ std::vector<RankExcess> compare(const Rows& block, const std::vector<int>& ranks
     e.sigma_ms = mad_sigma(d);
     const double noise = kMedianNoise * e.sigma_ms / std::sqrt(static_cast<double>(d.size()));
     e.z = e.excess_ms / std::max(noise, 1e-3);
-    e.positive = static_cast<double>(std::count_if(d.begin(), d.end(), [](double x) { return x > 0; })) / static_cast<double>(d.size());
+    e.positive = static_cast<double>(std::count_if(d.begin(), d.end(), [](double x) { return x > 0; })) /
+                 static_cast<double>(d.size());
   }
   for (size_t c = 0; c < kCategoryCount; ++c) {
     if (!is_comparable(static_cast<Category>(c)) || !occurs(block, c)) continue;

@@ -19,24 +19,24 @@ namespace stepscope {
 
 struct StragglerLimits {
   size_t min_rows = 8;
-  double min_z = 4;               // median(D) over its noise
-  double min_positive = 0.7;      // share of steps with D > 0
-  double min_blame = 0.5;         // share of the block's waiting caused by the rank
-  double min_excess_share = 0.02; // median(D) / median wall
-  double min_spreads = 3;         // median(D) over the spread among three or more others
+  double min_z = 4;                // median(D) over its noise
+  double min_positive = 0.7;       // share of steps with D > 0
+  double min_blame = 0.5;          // share of the block's waiting caused by the rank
+  double min_excess_share = 0.02;  // median(D) / median wall
+  double min_spreads = 3;          // median(D) over the spread among three or more others
 };
 
 // One rank against the others in one block.
 struct RankExcess {
   int rank = -1;
-  double excess_ms = 0;           // median of D
-  double sigma_ms = 0;            // robust spread of D from step to step
+  double excess_ms = 0;  // median of D
+  double sigma_ms = 0;   // robust spread of D from step to step
   double z = 0;
   double positive = 0;
-  double blame = 0;               // 0..1
-  double victim_wait_ms = 0;      // per step, median over the other ranks seen of their mean wait for this rank
-  LedgerMs category_ms{};         // per category: median over steps of own - median of the others
-  LedgerMs own_ms{}, others_ms{}; // medians per category: this rank's, and of the others' medians
+  double blame = 0;                // 0..1
+  double victim_wait_ms = 0;       // per step, median over the other ranks seen of their mean wait for this rank
+  LedgerMs category_ms{};          // per category: median over steps of own - median of the others
+  LedgerMs own_ms{}, others_ms{};  // medians per category: this rank's, and of the others' medians
   bool late = false;
 };
 

@@ -22,7 +22,8 @@ std::vector<Block> blocks_of(const std::vector<double>& values) {
   std::vector<Block> blocks;
   for (size_t b = 0; b < count; ++b) {
     Block block{b * values.size() / count, (b + 1) * values.size() / count, 0};
-    block.level = median({values.begin() + static_cast<long>(block.begin), values.begin() + static_cast<long>(block.end)});
+    block.level =
+        median({values.begin() + static_cast<long>(block.begin), values.begin() + static_cast<long>(block.end)});
     blocks.push_back(block);
   }
   return blocks;
@@ -51,7 +52,8 @@ Fit change_fit(const std::vector<Block>& blocks) {
   Fit best{.deviation = std::numeric_limits<double>::infinity()};
   for (size_t split = kLeastSide; split + kLeastSide <= blocks.size(); ++split) {
     Fit fit{level(blocks, 0, split), level(blocks, split, blocks.size()), 0, split, 0};
-    for (size_t b = 0; b < blocks.size(); ++b) fit.deviation += std::abs(blocks[b].level - (b < split ? fit.before : fit.after));
+    for (size_t b = 0; b < blocks.size(); ++b)
+      fit.deviation += std::abs(blocks[b].level - (b < split ? fit.before : fit.after));
     if (fit.deviation < best.deviation) best = fit;
   }
   return best;
@@ -71,11 +73,13 @@ Fit drift_fit(const std::vector<Block>& blocks) {
   for (size_t b = 0; b < blocks.size(); ++b) intercepts.push_back(blocks[b].level - slope * static_cast<double>(b));
   fit.before = median(std::move(intercepts));
   fit.after = fit.before + slope * static_cast<double>(blocks.size() - 1);
-  for (size_t b = 0; b < blocks.size(); ++b) fit.deviation += std::abs(blocks[b].level - fit.before - slope * static_cast<double>(b));
+  for (size_t b = 0; b < blocks.size(); ++b)
+    fit.deviation += std::abs(blocks[b].level - fit.before - slope * static_cast<double>(b));
   return fit;
 }
 
-// The first value of the new level within the two blocks around the split: where the sum of absolute deviations is least.
+// The first value of the new level within the two blocks around the split: where the sum of absolute deviations is
+// least.
 size_t located(const std::vector<double>& values, const std::vector<Block>& blocks, const Fit& fit) {
   const size_t begin = blocks[fit.split - 1].begin, end = blocks[fit.split].end;
   double cost = 0;  // of "all of them are on the new level", then one after the other moves to the old one
@@ -92,7 +96,8 @@ size_t located(const std::vector<double>& values, const std::vector<Block>& bloc
 }  // namespace
 
 std::optional<Trend> trend_of(const std::vector<double>& values, const TrendLimits& limits) {
-  if (values.size() < kMinBlocks * kMinLength || !std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); }))
+  if (values.size() < kMinBlocks * kMinLength ||
+      !std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); }))
     return std::nullopt;
   const std::vector<Block> blocks = blocks_of(values);
   const double noise = noise_of(blocks);
@@ -101,11 +106,13 @@ std::optional<Trend> trend_of(const std::vector<double>& values, const TrendLimi
   trend.drifts = drift.deviation < change.deviation;
   const Fit& fit = trend.drifts ? drift : change;
   const double move = std::abs(fit.after - fit.before);
-  // Of a difference of two levels, each the median of its blocks; a line's ends are known about as well as those of halves.
+  // Of a difference of two levels, each the median of its blocks; a line's ends are known about as well as those of
+  // halves.
   const auto count = static_cast<double>(blocks.size());
   const double left = trend.drifts ? count / 2 : static_cast<double>(fit.split), right = count - left;
   const double sigma = noise * std::sqrt(1 / left + 1 / right);
-  if (!(fit.before > 0) || move < limits.min_share * fit.before || move < limits.min_sigmas * sigma) return std::nullopt;
+  if (!(fit.before > 0) || move < limits.min_share * fit.before || move < limits.min_sigmas * sigma)
+    return std::nullopt;
   if (trend.drifts && std::abs(drift.tau) < limits.min_tau) return std::nullopt;
   trend.before = fit.before;
   trend.after = fit.after;

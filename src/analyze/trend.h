@@ -1,12 +1,14 @@
 // Whether a series of step figures moves: to another level at one place (a change), or little by little (a drift).
 //
 // The series is cut into blocks of equal length and each is represented by its median, so that single slow steps do not
-// count and dependence between neighbouring steps is mostly averaged out. What a block's median varies by is measured from
-// the differences of neighbouring blocks (median absolute deviation / sqrt 2), which a trend hardly moves. The two models are
+// count and dependence between neighbouring steps is mostly averaged out. What a block's median varies by is measured
+// from the differences of neighbouring blocks (median absolute deviation / sqrt 2), which a trend hardly moves. The two
+// models are
 //   change  two levels, split where the sum of absolute deviations from their medians is least
 //   drift   the line of Theil (1950) and Sen (1968): the median of the slopes between all pairs of blocks
 // and the one with the smaller sum of absolute deviations is taken. A move counts from `min_share` of the first level
-// and `min_sigmas` of the noise of such a difference on; a drift also needs Kendall's tau >= `min_tau`: most pairs of blocks are in its order.
+// and `min_sigmas` of the noise of such a difference on; a drift also needs Kendall's tau >= `min_tau`: most pairs of
+// blocks are in its order.
 //
 // Pure. O(n) + O(blocks²), at most 32 blocks.
 #pragma once
@@ -22,11 +24,11 @@ struct TrendLimits {
 };
 
 struct Trend {
-  bool drifts = false;         // else a change
-  size_t from = 0;             // index of the first value on the new level; of a drift 0
+  bool drifts = false;           // else a change
+  size_t from = 0;               // index of the first value on the new level; of a drift 0
   double before = 0, after = 0;  // level before and after; of a drift at its two ends
-  double excess_share = 0;     // of the sum of all values: what lies above the first level
-  double sigmas = 0;           // the move over its noise
+  double excess_share = 0;       // of the sum of all values: what lies above the first level
+  double sigmas = 0;             // the move over its noise
 };
 
 // The strongest move of the series, nullopt where there is none; needs at least 8 blocks of 4 finite values.

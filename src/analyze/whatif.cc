@@ -16,8 +16,7 @@ std::vector<float> reduced_segments(const Cell& cell, std::span<const LedgerMs> 
     float ms = 0;
     for (size_t c = 0; c < kCategoryCount; ++c) {
       float part = segment[c];
-      if (reduction && (*reduction)[c] > 0 && cell.ms[c] > 0)
-        part *= std::max(0.0f, 1 - (*reduction)[c] / cell.ms[c]);
+      if (reduction && (*reduction)[c] > 0 && cell.ms[c] > 0) part *= std::max(0.0f, 1 - (*reduction)[c] / cell.ms[c]);
       ms += part;
     }
     out.push_back(ms);
@@ -41,8 +40,9 @@ struct Whole {
   LedgerMs own;
   CellStall meeting;
   explicit Whole(const Cell& cell)
-      : own(cell.ms),
-        meeting{kSeenGroup, 0, cell.stall_ms, cell.ms[index(Category::kCommTransfer)], Category::kBackward, cell.ms[index(Category::kUnresolved)]} {
+      : own(cell.ms), meeting{kSeenGroup,          0,
+                              cell.stall_ms,       cell.ms[index(Category::kCommTransfer)],
+                              Category::kBackward, cell.ms[index(Category::kUnresolved)]} {
     for (size_t c = 0; c < kCategoryCount; ++c)
       if (is_of_stalls(static_cast<Category>(c))) own[c] = 0;
   }
@@ -124,7 +124,8 @@ double replay_ms(const Rows& rows, const Reduction& reduce) {
       LedgerMs reduction{};
       if (reduce) reduction = reduce(i, cell);
       const auto seat = std::lower_bound(ranks.begin(), ranks.end(), cell.rank) - ranks.begin();
-      lanes.push_back({cell.rank, static_cast<size_t>(seat), reduced_segments(cell, segments, reduce ? &reduction : nullptr), stalls});
+      lanes.push_back({cell.rank, static_cast<size_t>(seat),
+                       reduced_segments(cell, segments, reduce ? &reduction : nullptr), stalls});
     }
     replay_row(lanes, clock);
     double now = before;
@@ -144,7 +145,9 @@ double half_seen_share(const Rows& rows) {
     const StepRow& row = *rows.rows[i];
     const double ms = static_cast<double>(row.wall_ms) * rows.weights[i];
     all_ms += ms;
-    if (std::any_of(row.cells.begin(), row.cells.end(), [](const Cell& c) { return c.ms[index(Category::kUnresolved)] > 0; })) half_ms += ms;
+    if (std::any_of(row.cells.begin(), row.cells.end(),
+                    [](const Cell& c) { return c.ms[index(Category::kUnresolved)] > 0; }))
+      half_ms += ms;
   }
   return all_ms > 0 ? half_ms / all_ms : 0;
 }

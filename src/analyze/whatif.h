@@ -19,12 +19,12 @@ namespace stepscope {
 // Milliseconds to take away from each category of own time of one rank in one row (index into Rows; a cell of it).
 using Reduction = std::function<LedgerMs(size_t row, const Cell& cell)>;
 
-
 // Wall time of the rows when `reduce` is taken away (null: nothing).
 double replay_ms(const Rows& rows, const Reduction& reduce);
 
-// Share of wall time saved by `reduce`: 1 - replay(with) / replay(without); 0 when nothing is gained. Not known where ranks
-// that were not seen take part in more than kMostHalfSeenShare of the time: they may be as late as the one that is mended.
+// Share of wall time saved by `reduce`: 1 - replay(with) / replay(without); 0 when nothing is gained. Not known where
+// ranks that were not seen take part in more than kMostHalfSeenShare of the time: they may be as late as the one that
+// is mended.
 inline constexpr double kMostHalfSeenShare = 0.2;
 std::optional<double> saved_share(const Rows& rows, const Reduction& reduce);
 

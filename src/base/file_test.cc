@@ -37,7 +37,8 @@ TEST_F(FileTest, WritesAtomicallyAndReadsBack) {
 }
 
 TEST_F(FileTest, FailedWriteKeepsTheOldFileAndNamesPathAndReason) {
-  EXPECT_EQ(write_file_atomic(in("no/such/folder"), "x").error().message, in("no/such/folder") + ": No such file or directory");
+  EXPECT_EQ(write_file_atomic(in("no/such/folder"), "x").error().message,
+            in("no/such/folder") + ": No such file or directory");
   ASSERT_TRUE(make_dirs(in("d")));
   EXPECT_FALSE(write_file_atomic(in("d"), "x"));  // a folder is in the way of the rename
   EXPECT_EQ(list_dir(folder_).value(), std::vector<std::string>{"d"});

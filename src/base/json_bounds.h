@@ -1,5 +1,5 @@
-// How deep a JSON text nests and how many values it may hold, counted before anything is built of it: a parser's stack and
-// memory are for trusted sizes. Pure; one pass, no allocation.
+// How deep a JSON text nests and how many values it may hold, counted before anything is built of it: a parser's stack
+// and memory are for trusted sizes. Pure; one pass, no allocation.
 #pragma once
 
 #include <cstddef>

@@ -49,7 +49,10 @@ void become_daemon(int keep_fd, int& report) {
   // Both live on as 3 and 4, wherever they were before; everything else of the user's is let go.
   const int high_keep = keep_fd >= 0 ? ::fcntl(keep_fd, F_DUPFD, 10) : -1;
   const int high_report = ::fcntl(report, F_DUPFD, 10);
-  if (high_keep >= 0) ::dup2(high_keep, 3); else ::close(3);
+  if (high_keep >= 0)
+    ::dup2(high_keep, 3);
+  else
+    ::close(3);
   ::dup3(high_report, 4, O_CLOEXEC);
   report = 4;
   if (::syscall(SYS_close_range, 5u, ~0u, 0u) != 0) {

@@ -12,8 +12,8 @@ namespace stepscope {
 
 // How this process was started, as far as exec passes it on. Taken first thing in main, handed back to children.
 struct SignalState {
-  sigset_t mask;            // blocked signals
-  bool ignored[65] = {};    // SIG_IGN at start
+  sigset_t mask;          // blocked signals
+  bool ignored[65] = {};  // SIG_IGN at start
 
   static SignalState current();
   // In a fresh child: mask and ignored signals as recorded, everything else SIG_DFL. Async-signal-safe.
@@ -21,18 +21,18 @@ struct SignalState {
 };
 
 struct SpawnRequest {
-  std::vector<std::string> argv;            // argv[0] is looked up in PATH
-  std::vector<std::string> environment;     // "NAME=value", complete
+  std::vector<std::string> argv;         // argv[0] is looked up in PATH
+  std::vector<std::string> environment;  // "NAME=value", complete
   SignalState signals;
-  bool daemon = false;      // own session, stdio on /dev/null, every other descriptor closed
-  int keep_fd = -1;         // daemon only: this one becomes descriptor 3
+  bool daemon = false;  // own session, stdio on /dev/null, every other descriptor closed
+  int keep_fd = -1;     // daemon only: this one becomes descriptor 3
   // Signals that arrived before the child existed, by number: the child sends them to itself before it execs.
   const volatile sig_atomic_t* early_signals = nullptr;
 };
 
 struct SpawnResult {
   pid_t pid = -1;
-  int error = 0;            // errno of a failed fork or exec; 0 = the program runs
+  int error = 0;  // errno of a failed fork or exec; 0 = the program runs
 };
 
 // Forks, execs and waits until the exec has succeeded or failed (a few hundred microseconds).
@@ -43,9 +43,9 @@ int shell_code(int wait_status);
 
 // What the kernel says of a process, from /proc/<pid>/stat. Zeroes when it is gone.
 struct ProcStat {
-  char state = 0;                  // R, S, D, T, Z …; 0 = no such process
+  char state = 0;  // R, S, D, T, Z …; 0 = no such process
   unsigned long long start_ticks = 0;
-  int exit_status = 0;             // wait status, of a zombie
+  int exit_status = 0;  // wait status, of a zombie
 };
 ProcStat proc_stat(pid_t pid);
 

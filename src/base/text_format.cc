@@ -5,6 +5,8 @@
 
 namespace stepscope {
 
-std::string format_arguments(fmt::string_view text, fmt::format_args arguments) { return fmt::vformat(text, arguments); }
+std::string format_arguments(fmt::string_view text, fmt::format_args arguments) {
+  return fmt::vformat(text, arguments);
+}
 
 }  // namespace stepscope

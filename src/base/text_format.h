@@ -1,5 +1,6 @@
-// Text with figures in it, by fmt: formatted("rank {} waits {:.1f} ms", rank, ms). The format is checked where it is written; the
-// work is done in one translation unit, since fmt's code costs every file that holds it five seconds of compiling.
+// Text with figures in it, by fmt: formatted("rank {} waits {:.1f} ms", rank, ms). The format is checked where it is
+// written; the work is done in one translation unit, since fmt's code costs every file that holds it five seconds of
+// compiling.
 #pragma once
 
 #include <fmt/core.h>

@@ -9,6 +9,7 @@ namespace stepscope {
 enum class Edge : uint8_t { kMark = 0, kBegin = 1, kEnd = 2 };
 
 // name, number, meaning of a, b, c, d (flags)
+// clang-format off
 #define STEPSCOPE_EVENT_KINDS(X)                                                                                      \
   X(Process, 1)       /* mark; a = ProcessEvent */                                                                    \
   X(Step, 2)          /* span: trace_step body. An end without a begin and with flag kStepBoundary is an explicit   \
@@ -61,6 +62,7 @@ enum class Edge : uint8_t { kMark = 0, kBegin = 1, kEnd = 2 };
   X(OutOfMemoryDetail, 38) /* follows OutOfMemory; a = largest free block, b = free on the device, c = inactive split,  \
                          d = bytes allocated since the previous memory mark */                                       \
   X(LoaderEnd, 39)    /* span: the workers of an iterator are told to end and waited for; a = loader id */
+// clang-format on
 
 enum class Kind : uint8_t {
 #define X(name, number) k##name = number,
@@ -78,8 +80,7 @@ constexpr Edge edge_of(uint16_t packed) { return static_cast<Edge>(packed >> 8);
 constexpr const char* kind_name(Kind kind) {
   switch (kind) {
 #define X(name, number) \
-  case Kind::k##name:   \
-    return #name;
+  case Kind::k##name: return #name;
     STEPSCOPE_EVENT_KINDS(X)
 #undef X
   }
@@ -88,8 +89,8 @@ constexpr const char* kind_name(Kind kind) {
 
 enum class ProcessEvent : uint64_t {
   kTorchImported = 1,
-  kRankKnown = 2,     // identity was filled in
-  kExit = 3,          // atexit handlers run
+  kRankKnown = 2,  // identity was filled in
+  kExit = 3,       // atexit handlers run
   kExec = 4,
 };
 
@@ -97,8 +98,19 @@ enum class SaveApi : uint64_t { kTorch = 1, kDistributed = 2, kSafetensors = 3 }
 
 // The names follow c10d; numbers are ours.
 enum class CollectiveOp : uint8_t {
-  kUnknown = 0, kAllReduce = 1, kAllGather = 2, kReduceScatter = 3, kBroadcast = 4, kReduce = 5, kGather = 6,
-  kScatter = 7, kAllToAll = 8, kBarrier = 9, kSend = 10, kRecv = 11, kMonitoredBarrier = 12,
+  kUnknown = 0,
+  kAllReduce = 1,
+  kAllGather = 2,
+  kReduceScatter = 3,
+  kBroadcast = 4,
+  kReduce = 5,
+  kGather = 6,
+  kScatter = 7,
+  kAllToAll = 8,
+  kBarrier = 9,
+  kSend = 10,
+  kRecv = 11,
+  kMonitoredBarrier = 12,
 };
 
 inline constexpr uint16_t kStepBoundary = 1 << 0;
@@ -116,7 +128,14 @@ inline constexpr uint16_t kNcclCaptured = 1 << 0, kNcclGrouped = 1 << 1, kNcclCo
 enum class NcclTimeSource : uint16_t { kOwnEvents = 1, kKernelClock = 2, kKernelPolled = 3, kOwnEndEvent = 4 };
 // NcclEnqueue. Names as NCCL prints them; numbers are ours.
 enum class NcclAlgo : uint8_t {
-  kUnknown = 0, kTree = 1, kRing = 2, kCollnetDirect = 3, kCollnetChain = 4, kNvls = 5, kNvlsTree = 6, kPat = 7,
+  kUnknown = 0,
+  kTree = 1,
+  kRing = 2,
+  kCollnetDirect = 3,
+  kCollnetChain = 4,
+  kNvls = 5,
+  kNvlsTree = 6,
+  kPat = 7,
 };
 enum class NcclProto : uint8_t { kUnknown = 0, kLl = 1, kLl128 = 2, kSimple = 3 };
 // GpuMark of Kind::Wait: which wait point of the library the mark stands before or after (its id).
@@ -124,18 +143,18 @@ enum class GpuWaitPoint : uint64_t { kWork = 0, kFsdpUnshard = 1, kFsdpReduceSca
 
 // Kinds of entries in the names region.
 enum class NameKind : uint16_t {
-  kModule = 1,      // class name of a root module
-  kOptimizer = 2,   // class name
-  kLoader = 3,      // "DataLoader(workers=4,batch=16,pin=0,persistent=0,dataset=Toy)"
-  kGroup = 4,       // "desc|0,1,8-15,16-72:8" global ranks, from-to:step; text before '|' may be empty
-  kPhase = 5,       // trace_phase
-  kValue = 6,       // log() key
-  kException = 7,   // "ValueError: NaN loss in batch 150"
-  kUnavailable = 8, // "signal: reason"
-  kFact = 9,        // "key=value": torch=2.15.0, nccl=…, device=cpu
-  kMesh = 10,       // "dp,tp|2,2|<this rank's coordinate>|<group ids>"
-  kCallSite = 11,   // "train.py:120"
-  kAdvice = 12,     // "loader|workers=4;batch=16": configuration seen from the live objects, "subject|name=value;…"
+  kModule = 1,       // class name of a root module
+  kOptimizer = 2,    // class name
+  kLoader = 3,       // "DataLoader(workers=4,batch=16,pin=0,persistent=0,dataset=Toy)"
+  kGroup = 4,        // "desc|0,1,8-15,16-72:8" global ranks, from-to:step; text before '|' may be empty
+  kPhase = 5,        // trace_phase
+  kValue = 6,        // log() key
+  kException = 7,    // "ValueError: NaN loss in batch 150"
+  kUnavailable = 8,  // "signal: reason"
+  kFact = 9,         // "key=value": torch=2.15.0, nccl=…, device=cpu
+  kMesh = 10,        // "dp,tp|2,2|<this rank's coordinate>|<group ids>"
+  kCallSite = 11,    // "train.py:120"
+  kAdvice = 12,      // "loader|workers=4;batch=16": configuration seen from the live objects, "subject|name=value;…"
 };
 
 }  // namespace stepscope

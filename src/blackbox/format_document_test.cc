@@ -34,28 +34,48 @@ std::vector<Table> tables() {
   for (std::string line; std::getline(lines, line);) {
     if (line.starts_with("| offset |")) found.emplace_back();
     std::smatch m;
-    if (!found.empty() && std::regex_match(line, m, row))
-      found.back()[m[3]] = {std::stoul(m[1]), std::stoul(m[2])};
+    if (!found.empty() && std::regex_match(line, m, row)) found.back()[m[3]] = {std::stoul(m[1]), std::stoul(m[2])};
   }
   return found;
 }
 
-#define PLACE(type, field) {#field, {offsetof(type, field), sizeof(type::field)}}
+#define PLACE(type, field)                                 \
+  {                                                        \
+    #field, { offsetof(type, field), sizeof(type::field) } \
+  }
 
 TEST(FormatDocument, TablesMatchTheLayout) {
-  const Table header = {
-      PLACE(Header, magic), PLACE(Header, version), PLACE(Header, header_bytes), PLACE(Header, record_bytes),
-      PLACE(Header, names_bytes), PLACE(Header, capacity), PLACE(Header, run_nonce), PLACE(Header, attempt),
-      PLACE(Header, rank), PLACE(Header, local_rank), PLACE(Header, world_size), PLACE(Header, node_rank),
-      PLACE(Header, pid), PLACE(Header, pid_start_ticks), PLACE(Header, hostname), PLACE(Header, process_start_ns),
-      PLACE(Header, anchor_monotonic_ns), PLACE(Header, anchor_realtime_ns), PLACE(Header, evidence),
-      PLACE(Header, life), PLACE(Header, life_changed_ns), PLACE(Header, heartbeat), PLACE(Header, head),
-      PLACE(Header, names_head), PLACE(Header, names_dropped), PLACE(Header, control)};
+  const Table header = {PLACE(Header, magic),
+                        PLACE(Header, version),
+                        PLACE(Header, header_bytes),
+                        PLACE(Header, record_bytes),
+                        PLACE(Header, names_bytes),
+                        PLACE(Header, capacity),
+                        PLACE(Header, run_nonce),
+                        PLACE(Header, attempt),
+                        PLACE(Header, rank),
+                        PLACE(Header, local_rank),
+                        PLACE(Header, world_size),
+                        PLACE(Header, node_rank),
+                        PLACE(Header, pid),
+                        PLACE(Header, pid_start_ticks),
+                        PLACE(Header, hostname),
+                        PLACE(Header, process_start_ns),
+                        PLACE(Header, anchor_monotonic_ns),
+                        PLACE(Header, anchor_realtime_ns),
+                        PLACE(Header, evidence),
+                        PLACE(Header, life),
+                        PLACE(Header, life_changed_ns),
+                        PLACE(Header, heartbeat),
+                        PLACE(Header, head),
+                        PLACE(Header, names_head),
+                        PLACE(Header, names_dropped),
+                        PLACE(Header, control)};
   const Table control = {PLACE(Control, stamp_until_step), PLACE(Control, capture_request), PLACE(Control, layer_mode),
                          PLACE(Control, stop), PLACE(Control, reserved)};
   const Table slot = {PLACE(Slot, seq), PLACE(Slot, words), PLACE(Slot, check)};
   const Table record = {PLACE(Record, time_ns), PLACE(Record, kind), PLACE(Record, flags), PLACE(Record, thread),
-                        PLACE(Record, a), PLACE(Record, b), PLACE(Record, c), PLACE(Record, d)};
+                        PLACE(Record, a),       PLACE(Record, b),    PLACE(Record, c),     PLACE(Record, d)};
   const Table name = {PLACE(NameEntry, ready), PLACE(NameEntry, kind), PLACE(NameEntry, length), PLACE(NameEntry, id)};
   const std::vector<Table> found = tables();
   ASSERT_EQ(found.size(), 5u);

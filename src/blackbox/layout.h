@@ -14,8 +14,8 @@
 // The writer knows nothing of readers and never waits. All words are 64-bit little-endian relaxed atomics with fences.
 //
 // Lasting part of this format (any version): magic, version, header_bytes, record_bytes and the identity block.
-// A reader refuses another major version with a clear message and trusts no byte: every length is bounded by the file's size.
-// Document: docs/formats/blackbox.md.
+// A reader refuses another major version with a clear message and trusts no byte: every length is bounded by the file's
+// size. Document: docs/formats/blackbox.md.
 #pragma once
 
 #include <atomic>
@@ -35,12 +35,12 @@ inline constexpr uint64_t kMinCapacity = 4 * 1024;       // 256 KiB: the least t
 inline constexpr uint64_t kMaxCapacity = 1ull << 22;     // 256 MiB: a sparse file must not keep a reader busy
 inline constexpr uint32_t kDefaultNamesBytes = 128 * 1024;
 inline constexpr uint32_t kMaxNamesBytes = 16 * 1024 * 1024;
-inline constexpr uint32_t kMaxNameLength = 65528;        // multiple of 8, fits 16 bits
+inline constexpr uint32_t kMaxNameLength = 65528;  // multiple of 8, fits 16 bits
 
 // One record: what happened, when, to what. Meaning of a..d per kind: event_kind.h. Times are CLOCK_MONOTONIC.
 struct Record {
   uint64_t time_ns = 0;
-  uint16_t kind = 0;    // Kind | Edge << 8, see event_kind.h
+  uint16_t kind = 0;  // Kind | Edge << 8, see event_kind.h
   uint16_t flags = 0;
   uint32_t thread = 0;  // kernel thread id
   uint64_t a = 0, b = 0, c = 0, d = 0;
@@ -65,9 +65,9 @@ enum Evidence : uint64_t {
 
 // Bits of Header::life.
 enum Life : uint64_t {
-  kLifeTeardown = 1 << 0,  // destroy_process_group or interpreter exit has begun
-  kLifeClosed = 1 << 1,    // the recorder was closed in order (atexit ran to its end)
-  kLifeException = 1 << 2, // an uncaught exception reached the top of the main thread
+  kLifeTeardown = 1 << 0,   // destroy_process_group or interpreter exit has begun
+  kLifeClosed = 1 << 1,     // the recorder was closed in order (atexit ran to its end)
+  kLifeException = 1 << 2,  // an uncaught exception reached the top of the main thread
 };
 
 // Words written by the agent, read by the rank at its next step boundary. Zero means "nothing asked".
@@ -75,7 +75,7 @@ struct alignas(64) Control {
   std::atomic<uint64_t> stamp_until_step;  // record collective completion until this many optimizer ends have passed
   std::atomic<uint64_t> capture_request;
   std::atomic<uint64_t> layer_mode;
-  std::atomic<uint64_t> stop;              // non-zero: the recorder turns itself off
+  std::atomic<uint64_t> stop;  // non-zero: the recorder turns itself off
   std::atomic<uint64_t> reserved[4];
 };
 static_assert(sizeof(Control) == 64);
@@ -87,28 +87,28 @@ struct alignas(64) Header {
   uint32_t header_bytes;
   uint32_t record_bytes;
   uint32_t names_bytes;
-  uint64_t capacity;            // slots, power of two
+  uint64_t capacity;  // slots, power of two
   // identity (filled in when the rank is known; -1 = unknown yet)
   uint8_t run_nonce[16];
-  std::atomic<int32_t> attempt;     // elastic restart count, from 0
+  std::atomic<int32_t> attempt;  // elastic restart count, from 0
   std::atomic<int32_t> rank;
   std::atomic<int32_t> local_rank;
   std::atomic<int32_t> world_size;
   std::atomic<int32_t> node_rank;
   int32_t pid;
-  uint64_t pid_start_ticks;     // field 22 of /proc/<pid>/stat: pid reuse is told by it
+  uint64_t pid_start_ticks;  // field 22 of /proc/<pid>/stat: pid reuse is told by it
   char hostname[64];
   // -- from here on a new version may change --
-  uint64_t process_start_ns;    // CLOCK_MONOTONIC when the process started, to a clock tick; else when opened
-  uint64_t anchor_monotonic_ns; // the same instant on both clocks, taken at open
+  uint64_t process_start_ns;     // CLOCK_MONOTONIC when the process started, to a clock tick; else when opened
+  uint64_t anchor_monotonic_ns;  // the same instant on both clocks, taken at open
   uint64_t anchor_realtime_ns;
   std::atomic<uint64_t> evidence;
   std::atomic<uint64_t> life;
   std::atomic<uint64_t> life_changed_ns;
-  std::atomic<uint64_t> heartbeat;  // reserved for native pollers
-  alignas(64) std::atomic<uint64_t> head;         // number of records ever claimed
-  alignas(64) std::atomic<uint64_t> names_head;   // bytes of the names region claimed; never above names_bytes
-  std::atomic<uint64_t> names_dropped;            // names that found the region full
+  std::atomic<uint64_t> heartbeat;               // reserved for native pollers
+  alignas(64) std::atomic<uint64_t> head;        // number of records ever claimed
+  alignas(64) std::atomic<uint64_t> names_head;  // bytes of the names region claimed; never above names_bytes
+  std::atomic<uint64_t> names_dropped;           // names that found the region full
   Control control;
 };
 static_assert(sizeof(Header) <= kHeaderBytes);

@@ -48,8 +48,7 @@ class Follower {
   }
 
   void finish() {
-    while (pass(true).read > 0) {
-    }
+    while (pass(true).read > 0) {}
     const ReadStats total = reader_.totals();
     EXPECT_EQ(total.read + total.lost + total.torn, reader_.head()) << "records unaccounted for";
     EXPECT_EQ(total.damaged, 0u);
@@ -156,7 +155,8 @@ TEST(RingLiveNames, FromManyThreads) {
     std::vector<std::thread> pool;
     for (uint64_t t = 0; t < kThreads; ++t)
       pool.emplace_back([&, t] {
-        for (uint64_t i = 0; i < 200; ++i) writer->add_name(NameKind::kPhase, t << 32 | i, "phase " + std::to_string(i));
+        for (uint64_t i = 0; i < 200; ++i)
+          writer->add_name(NameKind::kPhase, t << 32 | i, "phase " + std::to_string(i));
       });
     for (std::thread& t : pool) t.join();
     return 0;

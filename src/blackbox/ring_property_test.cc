@@ -76,7 +76,8 @@ RC_GTEST_PROP(RingProperty, DeliversExactlyWhatTheModelSays, ()) {
 // Few ids, so that each is renamed and given again in most runs.
 RC_GTEST_PROP(RingProperty, NamesComeBackAsGiven, ()) {
   const auto given = *rc::gen::container<std::vector<std::pair<uint64_t, std::string>>>(
-      rc::gen::pair(rc::gen::inRange<uint64_t>(0, 5), rc::gen::oneOf(rc::gen::element<std::string>("", "a", "bb"), rc::gen::arbitrary<std::string>())));
+      rc::gen::pair(rc::gen::inRange<uint64_t>(0, 5),
+                    rc::gen::oneOf(rc::gen::element<std::string>("", "a", "bb"), rc::gen::arbitrary<std::string>())));
   Ring ring(1, 1024);
   auto reader = *RingReader::open(ring.path);
   std::vector<std::pair<uint64_t, std::string>> kept;
@@ -108,7 +109,8 @@ RC_GTEST_PROP(RingProperty, NamesComeBackAsGiven, ()) {
 
 void scribble(const std::string& path, size_t at, const std::vector<uint8_t>& bytes) {
   Fd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-  RC_ASSERT(::pwrite(fd.get(), bytes.data(), bytes.size(), static_cast<off_t>(at)) == static_cast<ssize_t>(bytes.size()));
+  RC_ASSERT(::pwrite(fd.get(), bytes.data(), bytes.size(), static_cast<off_t>(at)) ==
+            static_cast<ssize_t>(bytes.size()));
 }
 
 // Random bytes over the ring: every record that comes out is one that was put, none comes twice, every claimed number
@@ -121,7 +123,8 @@ RC_GTEST_PROP(RingProperty, ScribbledSlotsAreNeverBelieved, ()) {
   std::vector<Record> out;
   const size_t ring_at = file_bytes(0, 4096);
   for (int round = *rc::gen::inRange(1, 6); round > 0; --round) {
-    for (uint64_t n = *rc::gen::inRange<uint64_t>(0, 2 * capacity + 2); n > 0; --n) ring.writer->put(sealed(1, written++));
+    for (uint64_t n = *rc::gen::inRange<uint64_t>(0, 2 * capacity + 2); n > 0; --n)
+      ring.writer->put(sealed(1, written++));
     const auto junk = *rc::gen::resize(200, rc::gen::arbitrary<std::vector<uint8_t>>());
     const size_t room = capacity * kRecordBytes;
     if (junk.size() <= room) scribble(ring.path, ring_at + *rc::gen::inRange<size_t>(0, room - junk.size() + 1), junk);

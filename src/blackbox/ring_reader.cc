@@ -243,12 +243,8 @@ bool RingReader::Impl::take(const RawSlot& seen, uint64_t now_ns, bool final, st
       pass.read++;
       break;
     }
-    case SlotState::kOverwritten:
-      pass.lost++;
-      break;
-    case SlotState::kScribbled:
-      pass.torn++;
-      break;
+    case SlotState::kOverwritten: pass.lost++; break;
+    case SlotState::kScribbled: pass.torn++; break;
     case SlotState::kPending:
       if (!final) {
         if (next >= stuck_head) {
@@ -369,7 +365,8 @@ Status RingReader::set_control(ControlWord word, uint64_t value) {
   struct stat st;
   if (::fstat(impl_->fd.get(), &st) != 0 || static_cast<uint64_t>(st.st_size) < kHeaderBytes)
     return fail(impl_->path + ": black box is truncated");  // writing would make the file grow again
-  if (::pwrite(impl_->fd.get(), &value, sizeof value, static_cast<off_t>(at)) == static_cast<ssize_t>(sizeof value)) return {};
+  if (::pwrite(impl_->fd.get(), &value, sizeof value, static_cast<off_t>(at)) == static_cast<ssize_t>(sizeof value))
+    return {};
   return fail(impl_->path + ": cannot write a control word: " + errno_text(errno));
 }
 

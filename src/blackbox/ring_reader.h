@@ -5,9 +5,9 @@
 // Mechanism: pread, never a mapping. A file that shrinks under a mapping would raise SIGBUS in the agent; a short pread
 // is an ordinary answer. pread gives no order between words, so the check word of each slot is what makes a copy whole.
 // Cost: read() one system call when nothing is new (0.6 us), else one per 1024 slots more and about 30 ns a record.
-// Failure: open() fails with one line (not a black box, other version, truncated, sizes that do not fit the file). Later
-// damage is counted in ReadStats, never fatal: a shrunk file simply gives no more records.
-// Accounting: after a pass that reached the head, read + lost + torn == head, unless damaged > 0.
+// Failure: open() fails with one line (not a black box, other version, truncated, sizes that do not fit the file).
+// Later damage is counted in ReadStats, never fatal: a shrunk file simply gives no more records. Accounting: after a
+// pass that reached the head, read + lost + torn == head, unless damaged > 0.
 #pragma once
 
 #include <cstdint>
@@ -75,7 +75,7 @@ class RingReader {
   void rewind();
 
   ReadStats totals() const;
-  uint64_t head() const;        // records ever claimed, as the writer said at the last pass
+  uint64_t head() const;  // records ever claimed, as the writer said at the last pass
   uint64_t capacity() const;
   const std::string& path() const;
 

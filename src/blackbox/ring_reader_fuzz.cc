@@ -1,9 +1,9 @@
 // The reader on a file of arbitrary bytes, live: read, damaged while open, read again, rewound.
 //
 // Input: 16 bytes of script, then the file. The script says what is done to the file between the passes; its last byte
-// asks for a repair of the fields that open() checks, so that most inputs get past it, and of some slots' check words. Unless
-// the script says otherwise the bytes are what follows the header, which is all zeros but for eight of them, and the file is
-// filled up to a few slots: short inputs are whole rings.
+// asks for a repair of the fields that open() checks, so that most inputs get past it, and of some slots' check words.
+// Unless the script says otherwise the bytes are what follows the header, which is all zeros but for eight of them, and
+// the file is filled up to a few slots: short inputs are whole rings.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>

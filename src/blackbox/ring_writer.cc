@@ -30,8 +30,7 @@ uint64_t fair_capacity(int fd, const RingOptions& options) {
   struct statvfs fs;
   uint64_t capacity = options.capacity;
   if (::fstatvfs(fd, &fs) != 0 || fs.f_blocks == 0) return capacity;  // tmpfs without a limit reports 0 blocks
-  const uint64_t share =
-      static_cast<uint64_t>(fs.f_blocks) * fs.f_frsize / 4 / std::max<uint32_t>(options.siblings, 1);
+  const uint64_t share = static_cast<uint64_t>(fs.f_blocks) * fs.f_frsize / 4 / std::max<uint32_t>(options.siblings, 1);
   while (capacity / 2 >= options.min_capacity && file_bytes(capacity, options.names_bytes) > share) capacity /= 2;
   return capacity;
 }

@@ -1,13 +1,12 @@
 // Writes a black box: creates the file, maps it, and puts records and names into it. Layout and protocol: layout.h.
 //
-// Ownership: the object owns the mapping, not the file: readers find the file after the writer is gone, and whoever made
-// the folder removes it. Destroying the object unmaps it, so nobody may be inside put() then; a process that cannot know
-// that (the recorder) never destroys it.
-// Threads: put() and add_name() from any number of threads, and of processes that share the mapping. Nothing blocks.
-// Cost: put() about 10 ns, no system call, no allocation. create() 1 to 4 ms (every page is touched once).
-// Failure: create() and attach() return one line; put() and add_name() cannot fail. A scribbled header misplaces records
-// but cannot lead a store outside of the mapping: sizes are kept here, never re-read. The one danger left is that the
-// file is truncated under the mapping (SIGBUS): recorder/bus_guard.h.
+// Ownership: the object owns the mapping, not the file: readers find the file after the writer is gone, and whoever
+// made the folder removes it. Destroying the object unmaps it, so nobody may be inside put() then; a process that
+// cannot know that (the recorder) never destroys it. Threads: put() and add_name() from any number of threads, and of
+// processes that share the mapping. Nothing blocks. Cost: put() about 10 ns, no system call, no allocation. create() 1
+// to 4 ms (every page is touched once). Failure: create() and attach() return one line; put() and add_name() cannot
+// fail. A scribbled header misplaces records but cannot lead a store outside of the mapping: sizes are kept here, never
+// re-read. The one danger left is that the file is truncated under the mapping (SIGBUS): recorder/bus_guard.h.
 #pragma once
 
 #include <sys/types.h>
@@ -66,8 +65,8 @@ class RingWriter {
   }
 
   // Appends a name; text beyond 65528 bytes is cut. False (and counted in the header) when the region is full
-  // for names of its kind (names_left_to_others). What its id is called already is not written again: who cannot remember
-  // that a name was given may give it each time. Microseconds: the region is read.
+  // for names of its kind (names_left_to_others). What its id is called already is not written again: who cannot
+  // remember that a name was given may give it each time. Microseconds: the region is read.
   bool add_name(NameKind kind, uint64_t id, std::string_view text) noexcept;
 
   Header& header() noexcept { return *header_; }

@@ -26,7 +26,8 @@ TEST(RingWriter, CreatesAPrivateFileOfTheDocumentedSize) {
   ASSERT_EQ(::stat(folder.file("a.ring").c_str(), &st), 0);
   EXPECT_EQ(st.st_mode & 0777, 0600u);
   EXPECT_EQ(static_cast<size_t>(st.st_size), file_bytes(kDefaultCapacity, kDefaultNamesBytes));
-  EXPECT_GE(static_cast<size_t>(st.st_blocks) * 512, file_bytes(kDefaultCapacity, kDefaultNamesBytes)) << "not reserved";
+  EXPECT_GE(static_cast<size_t>(st.st_blocks) * 512, file_bytes(kDefaultCapacity, kDefaultNamesBytes))
+      << "not reserved";
   EXPECT_NE(::access(folder.file("a.ring.new").c_str(), F_OK), 0) << "the unfinished name is left behind";
 }
 
@@ -195,7 +196,8 @@ TEST(RingWriter, NamesThatNeverEndLeaveRoomForTheOthers) {
   EXPECT_FALSE((*writer)->add_name(NameKind::kModule, 1, "Model"));
   EXPECT_TRUE((*writer)->add_name(NameKind::kGroup, 1, "dp|0-7"));
   while ((*writer)->add_name(NameKind::kLoader, id, "DataLoader(workers=4)")) ++id;
-  for (uint64_t i = 0; i < 10; ++i) EXPECT_TRUE((*writer)->add_name(NameKind::kException, i, std::string(400, 'x'))) << i;
+  for (uint64_t i = 0; i < 10; ++i)
+    EXPECT_TRUE((*writer)->add_name(NameKind::kException, i, std::string(400, 'x'))) << i;
 }
 
 TEST(RingWriter, ANameThatIsGivenAgainTakesNoRoom) {
@@ -212,7 +214,8 @@ TEST(RingWriter, ANameThatIsGivenAgainTakesNoRoom) {
   char other = 'a';
   while ((*writer)->add_name(NameKind::kPhase, 1, std::string(60'000, other))) ASSERT_LT(++other, 'z');
   const uint64_t before = used();
-  EXPECT_TRUE((*writer)->add_name(NameKind::kPhase, 1, std::string(60'000, static_cast<char>(other - 1)))) << "no room, and none needed";
+  EXPECT_TRUE((*writer)->add_name(NameKind::kPhase, 1, std::string(60'000, static_cast<char>(other - 1))))
+      << "no room, and none needed";
   EXPECT_TRUE((*writer)->add_name(NameKind::kFact, 1, "x"));
   EXPECT_TRUE((*writer)->add_name(NameKind::kException, 2, "x")) << "of another kind or id";
   EXPECT_EQ(used(), before + 48);

@@ -15,7 +15,10 @@ TEST(Printable, KeepsGoodText) {
 
 TEST(Printable, TakesTerminalsOutOfReach) {
   EXPECT_EQ(printable("a\x1b[2Jb\nc\td\x7f"), "a [2Jb c d ");
-  EXPECT_EQ(printable("\xc2\x9b" "31m"), " 31m") << "C1 control sequence introducer";
+  EXPECT_EQ(printable("\xc2\x9b"
+                      "31m"),
+            " 31m")
+      << "C1 control sequence introducer";
   EXPECT_EQ(printable("\xe2\x80\xa8"), " ") << "line separator";
   EXPECT_EQ(printable(std::string_view("a\0b", 3)), "a b");
 }

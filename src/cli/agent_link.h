@@ -26,8 +26,8 @@ class AgentLink {
   void start(pid_t child);
   int fd() const { return channel_ ? channel_->fd() : -1; }  // readable when the agent has something to say
 
-  void on_readable();                       // prints notices; notices the agent's death
-  void signal_seen(int signal);             // the job was told to stop
+  void on_readable();            // prints notices; notices the agent's death
+  void signal_seen(int signal);  // the job was told to stop
   // The command has ended: waits for the verdict (bounded), prints it to stderr, waits until the agent is done.
   void finish(int wait_status);
 

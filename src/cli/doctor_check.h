@@ -13,8 +13,8 @@ const char* name(CheckState state);
 struct Check {
   std::string name;
   CheckState state = CheckState::kOk;
-  std::string text;         // what was found, or the reason and its meaning
-  bool essential = false;   // missing: nothing can be observed
+  std::string text;        // what was found, or the reason and its meaning
+  bool essential = false;  // missing: nothing can be observed
 };
 
 // The machine: shared memory, logs folder, kernel interfaces, CUDA driver, NVML. Reads and makes one empty folder that

@@ -24,7 +24,7 @@ namespace {
 constexpr double kRingBytes = 4 << 20, kSmallestRingBytes = 256 << 10;
 constexpr double kComfortableBytes = 16 * kRingBytes;  // two rings for each of eight ranks
 constexpr useconds_t kBetweenSamplesUs = 20'000;
-constexpr int kPerfOwnProcesses = 2;                   // kernel.perf_event_paranoid: up to here one's own may be measured
+constexpr int kPerfOwnProcesses = 2;  // kernel.perf_event_paranoid: up to here one's own may be measured
 
 Check check_shared_memory() {
   Check check{"shared memory", CheckState::kOk, "", true};
@@ -32,7 +32,8 @@ Check check_shared_memory() {
   if (::statvfs("/dev/shm", &info) != 0) {
     return {check.name, CheckState::kMissing, "/dev/shm: " + errno_text(errno) + ": nothing can be recorded", true};
   }
-  const double size = static_cast<double>(info.f_blocks) * info.f_frsize, free = static_cast<double>(info.f_bavail) * info.f_frsize;
+  const double size = static_cast<double>(info.f_blocks) * info.f_frsize,
+               free = static_cast<double>(info.f_bavail) * info.f_frsize;
   auto folder = ShmFolder::create(random_hex(16));
   if (!folder) return {check.name, CheckState::kMissing, folder.error().message + ": nothing can be recorded", true};
   folder->remove();
@@ -42,7 +43,8 @@ Check check_shared_memory() {
     check.text += ": not even one small black box fits, nothing can be recorded";
   } else if (free < kComfortableBytes) {
     check.state = CheckState::kDegraded;
-    check.text += ": black boxes (4 MiB per rank) become smaller, older records are lost sooner; docker run --shm-size=1g";
+    check.text +=
+        ": black boxes (4 MiB per rank) become smaller, older records are lost sooner; docker run --shm-size=1g";
   }
   return check;
 }
@@ -54,7 +56,8 @@ Check check_logs(const std::string& logs_dir) {
     at = slash == std::string::npos ? "." : slash == 0 ? "/" : at.substr(0, slash);
   }
   if (::access(at.c_str(), W_OK | X_OK) == 0) return {"logs folder", CheckState::kOk, logs_dir, false};
-  return {"logs folder", CheckState::kDegraded, logs_dir + ": " + errno_text(errno) + ": the summary is only printed; choose another with --logs-dir", false};
+  return {"logs folder", CheckState::kDegraded,
+          logs_dir + ": " + errno_text(errno) + ": the summary is only printed; choose another with --logs-dir", false};
 }
 
 // Signals by their names in the summary, and what is not known without them.
@@ -69,7 +72,9 @@ constexpr std::pair<const char*, const char*> kSignals[] = {
 
 Check check_perf() {
   auto text = read_file("/proc/sys/kernel/perf_event_paranoid", 64);
-  if (!text) return {"perf events", CheckState::kMissing, "this kernel has none: a profiler beside stepscope cannot count cycles", false};
+  if (!text)
+    return {"perf events", CheckState::kMissing,
+            "this kernel has none: a profiler beside stepscope cannot count cycles", false};
   const int level = std::atoi(text->c_str());
   const std::string found = "kernel.perf_event_paranoid = " + std::to_string(level);
   if (level <= kPerfOwnProcesses || ::geteuid() == 0) return {"perf events", CheckState::kOk, found, false};
@@ -78,13 +83,15 @@ Check check_perf() {
 
 Check check_driver() {
   void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (!library) return {"CUDA driver", CheckState::kMissing, "no libcuda.so.1: no GPU times; fine for trainings on CPU", false};
+  if (!library)
+    return {"CUDA driver", CheckState::kMissing, "no libcuda.so.1: no GPU times; fine for trainings on CPU", false};
   int version = 0;
   const auto ask = reinterpret_cast<int (*)(int*)>(::dlsym(library, "cuDriverGetVersion"));
   if (!ask || ask(&version) != 0 || version == 0) {
     return {"CUDA driver", CheckState::kDegraded, "libcuda.so.1 does not tell its version", false};
   }
-  return {"CUDA driver", CheckState::kOk, "CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10), false};
+  return {"CUDA driver", CheckState::kOk,
+          "CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10), false};
 }
 
 // In the words of the summary ("GPU health: …").
@@ -116,7 +123,8 @@ std::vector<Check> check_sampler() {
   std::vector<std::string> unavailable = facts.unavailable;
   for (const auto& [signal, meaning] : kSignals) {
     const std::string prefix = std::string(signal) + ": ";
-    const auto found = std::find_if(unavailable.begin(), unavailable.end(), [&](const std::string& u) { return u.starts_with(prefix); });
+    const auto found = std::find_if(unavailable.begin(), unavailable.end(),
+                                    [&](const std::string& u) { return u.starts_with(prefix); });
     if (found == unavailable.end()) {
       checks.push_back({signal, CheckState::kOk, "readable", false});
       continue;
@@ -126,15 +134,18 @@ std::vector<Check> check_sampler() {
   }
   for (const std::string& text : unavailable) {
     const size_t colon = std::min(text.find(": "), text.size());
-    checks.push_back({text.substr(0, colon), CheckState::kMissing, colon < text.size() ? text.substr(colon + 2) : "", false});
+    checks.push_back(
+        {text.substr(0, colon), CheckState::kMissing, colon < text.size() ? text.substr(colon + 2) : "", false});
   }
   for (const CgroupFacts& group : facts.cgroups) {
-    std::string limits = group.memory_limit_bytes ? "memory " + format_bytes(group.memory_limit_bytes) : "no memory limit";
+    std::string limits =
+        group.memory_limit_bytes ? "memory " + format_bytes(group.memory_limit_bytes) : "no memory limit";
     limits += group.cpu_limit_cores ? ", " + format_value("", group.cpu_limit_cores) + " cores" : ", no CPU limit";
     checks.push_back({"cgroup limits", CheckState::kOk, limits, false});
   }
   if (facts.cgroups.empty()) {
-    checks.push_back({"cgroup limits", CheckState::kMissing, "no control group can be read: limits of a container are not known", false});
+    checks.push_back({"cgroup limits", CheckState::kMissing,
+                      "no control group can be read: limits of a container are not known", false});
   }
   return checks;
 }

@@ -23,7 +23,7 @@ constexpr const char* kBootstrap = "import runpy, sys; runpy.run_path(sys.argv[1
 
 struct Captured {
   std::string output;
-  int error = 0;            // of the start
+  int error = 0;  // of the start
   int wait_status = 0;
   bool late = false;
 };
@@ -76,7 +76,9 @@ void read_lines(const std::string& output, std::vector<Check>& checks) {
     const auto line = nlohmann::json::parse(output.substr(at, end - at), nullptr, false);
     at = end + 1;
     if (!line.is_object() || !line.value("name", nlohmann::json()).is_string()) continue;  // somebody else's words
-    const auto text = [&](const char* key) { return line.contains(key) && line[key].is_string() ? line[key].get<std::string>() : ""; };
+    const auto text = [&](const char* key) {
+      return line.contains(key) && line[key].is_string() ? line[key].get<std::string>() : "";
+    };
     checks.push_back({text("name"), state_of(text("state")), text("text"), line.value("essential", false)});
   }
 }
@@ -86,7 +88,8 @@ void read_lines(const std::string& output, std::vector<Check>& checks) {
 std::vector<Check> check_python(const std::string& python, const std::string& inject_folder) {
   const std::string probe = path_join(inject_folder, "../_doctor.py");
   if (inject_folder.empty() || !is_file(probe)) {
-    return {{"python part", CheckState::kMissing, "the Python part of stepscope was not found beside its binary", true}};
+    return {
+        {"python part", CheckState::kMissing, "the Python part of stepscope was not found beside its binary", true}};
   }
   const auto environment = training_environment(current_environment(), {"", "", "", inject_folder});
   const Captured answer = capture({python, "-c", kBootstrap, probe}, environment);
@@ -97,7 +100,8 @@ std::vector<Check> check_python(const std::string& python, const std::string& in
     checks.push_back({"python", CheckState::kMissing, python + " did not answer within a minute", checks.empty()});
   } else if (shell_code(answer.wait_status) != 0) {
     const std::string code = std::to_string(shell_code(answer.wait_status));
-    checks.push_back({"python", CheckState::kMissing, python + " ended with exit code " + code + " while it was asked", checks.empty()});
+    checks.push_back({"python", CheckState::kMissing, python + " ended with exit code " + code + " while it was asked",
+                      checks.empty()});
   } else if (checks.empty()) {
     checks.push_back({"python", CheckState::kMissing, python + " is no Python: it ran nothing", true});
   }

@@ -28,7 +28,8 @@ bool one_node(const TorchrunOptions& options) {
 
 }  // namespace
 
-std::vector<std::string> training_command(const RunArgs& args, const TorchrunOptions& torchrun, const std::string& python) {
+std::vector<std::string> training_command(const RunArgs& args, const TorchrunOptions& torchrun,
+                                          const std::string& python) {
   if (args.command_form) return args.command;
   std::vector<std::string> result = {python};
   if (torchrun.any()) {

@@ -11,7 +11,8 @@ namespace stepscope {
 // The user's command as given, `python script …`, or `python -m torch.distributed.run … script …` when any launch
 // option is set. A launch on one node that names no master gets --standalone: a free port, so that two runs at once
 // on one machine do not meet.
-std::vector<std::string> training_command(const RunArgs& args, const TorchrunOptions& torchrun, const std::string& python);
+std::vector<std::string> training_command(const RunArgs& args, const TorchrunOptions& torchrun,
+                                          const std::string& python);
 
 // What the environment of the training says about us. Empty = not set.
 struct TrainingVariables {

@@ -61,7 +61,8 @@ Places places_of(const LaunchRequest& request) {
   Places places{make_places(request.settings, request.version, request.command, nonce, ShmFolder::create(nonce)), ""};
   places.inject_folder = find_inject_folder(request.own_binary, request.inject_hint);
   if (places.inject_folder.empty()) {
-    places.config.notes.push_back("the Python part of stepscope was not found; only programs that use stepscope.h are seen");
+    places.config.notes.push_back(
+        "the Python part of stepscope was not found; only programs that use stepscope.h are seen");
     say("the Python part of stepscope was not found beside " + request.own_binary + "; Python trainings are not seen");
   }
   const bool pth = is_file(path_join(places.inject_folder, "../../stepscope.pth"));
@@ -77,8 +78,8 @@ struct Started {
   std::vector<int> early_signals;  // the training has them already
 };
 
-Started start_training(SignalRelay& relay, const std::vector<std::string>& command, std::vector<std::string> environment,
-                       const SignalState& at_start) {
+Started start_training(SignalRelay& relay, const std::vector<std::string>& command,
+                       std::vector<std::string> environment, const SignalState& at_start) {
   SpawnRequest training;
   training.argv = command;
   training.environment = std::move(environment);
@@ -107,12 +108,11 @@ int launch(const LaunchRequest& request, const SignalState& at_start) {
   Places places = places_of(request);
   // Without a run folder, recorders leave word in the shared folder why they stayed off.
   const std::string notes_dir = places.config.run_dir.empty() ? places.config.shm_dir : places.config.run_dir;
-  const Started started = start_training(
-      relay, request.command,
-      training_environment(current_environment(),
-                           {places.config.shm_dir, notes_dir, places.config.nonce, places.inject_folder,
-                            request.settings.compat}),
-      at_start);
+  const Started started =
+      start_training(relay, request.command,
+                     training_environment(current_environment(), {places.config.shm_dir, notes_dir, places.config.nonce,
+                                                                  places.inject_folder, request.settings.compat}),
+                     at_start);
   const SpawnResult& child = started.child;
   if (child.error) {
     if (places.folder) ::rmdir(places.folder.path().c_str());

@@ -12,10 +12,10 @@
 namespace stepscope {
 
 struct LaunchRequest {
-  std::vector<std::string> command;      // what is started
+  std::vector<std::string> command;  // what is started
   Settings settings;
   std::string own_binary;
-  std::string inject_hint;               // STEPSCOPE_PYTHON_DIR
+  std::string inject_hint;  // STEPSCOPE_PYTHON_DIR
   std::string version;
 };
 

@@ -8,8 +8,8 @@
 
 namespace stepscope {
 
-// `path`: a run folder (its final_summary.json, else worked out again from the rings that were kept), a summary file, or
-// a folder of rings.
+// `path`: a run folder (its final_summary.json, else worked out again from the rings that were kept), a summary file,
+// or a folder of rings.
 Result<Snapshot> load_run(const std::string& path);
 
 }  // namespace stepscope

@@ -49,9 +49,10 @@ struct RunOptions {
     launch("--node-rank,--node_rank", "--node-rank", "rank of this node (passed to torchrun)");
     launch("--master-addr,--master_addr", "--master-addr", "address of the first node (passed to torchrun)");
     launch("--master-port,--master_port", "--master-port", "port on the first node (passed to torchrun)");
-    app.footer("stepscope run [options] train.py [args...]\nstepscope run [options] -- any launch command\n\n"
-               "Options stand before the script. After it only the torchrun options above are recognised; everything\n"
-               "else, and all after --args or --, goes to the script.");
+    app.footer(
+        "stepscope run [options] train.py [args...]\nstepscope run [options] -- any launch command\n\n"
+        "Options stand before the script. After it only the torchrun options above are recognised; everything\n"
+        "else, and all after --args or --, goes to the script.");
   }
 
   RunVerb verb(const CLI::App& app, RunArgs args) const {
@@ -167,8 +168,9 @@ class FrontDoor {
   }
 
   void add_whatif() {
-    CLI::App* app = add("whatif", "Replay a trace of operations: what stragglers cost, which worker, stage or type they are",
-                        [this] { return verb_whatif(whatif_); });
+    CLI::App* app =
+        add("whatif", "Replay a trace of operations: what stragglers cost, which worker, stage or type they are",
+            [this] { return verb_whatif(whatif_); });
     app->add_option("trace", whatif_.trace, "CSV, one operation of one worker in one step per line")->required();
     app->add_flag("--json", whatif_.json, "JSON instead of text");
   }

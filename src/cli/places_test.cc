@@ -75,7 +75,8 @@ TEST_F(PlacesTest, AbandonedFoldersAreSweptButNotThoseInUse) {
   touch(prefix + "young/lock");
   touch(root_ + "/stepscope-99999-other/lock");
   const utimbuf old = {1000, 1000};
-  for (const std::string& path : {held->path(), prefix + "dead", root_ + "/stepscope-99999-other"}) ::utime(path.c_str(), &old);
+  for (const std::string& path : {held->path(), prefix + "dead", root_ + "/stepscope-99999-other"})
+    ::utime(path.c_str(), &old);
   ASSERT_TRUE(ShmFolder::create("new", root_));
   EXPECT_TRUE(is_dir(held->path()));
   EXPECT_FALSE(is_dir(prefix + "dead"));

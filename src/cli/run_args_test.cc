@@ -76,7 +76,8 @@ TEST(RunArgs, Grammar) {
     EXPECT_EQ(args->command_form, c.command_form);
     EXPECT_EQ(args->module, c.module);
     std::string torchrun;
-    for (const auto& [name, value] : args->torchrun.list()) torchrun += (torchrun.empty() ? "" : " ") + name + "=" + value;
+    for (const auto& [name, value] : args->torchrun.list())
+      torchrun += (torchrun.empty() ? "" : " ") + name + "=" + value;
     EXPECT_EQ(torchrun, c.torchrun);
   }
 }
@@ -119,7 +120,8 @@ TEST(LaunchPlan, Commands) {
   EXPECT_EQ(plan("train.py --lr 1"), "py train.py --lr 1");
   EXPECT_EQ(plan("-m pkg x"), "py -m pkg x");
   EXPECT_EQ(plan("-- a b"), "a b");
-  EXPECT_EQ(plan("train.py --nproc-per-node 2 x"), "py -m torch.distributed.run --standalone --nproc-per-node=2 train.py x");
+  EXPECT_EQ(plan("train.py --nproc-per-node 2 x"),
+            "py -m torch.distributed.run --standalone --nproc-per-node=2 train.py x");
   EXPECT_EQ(plan("-m pkg --nproc-per-node 2"), "py -m torch.distributed.run --standalone --nproc-per-node=2 -m pkg");
   EXPECT_EQ(plan("train.py --nproc-per-node 2 --master-port 7"),
             "py -m torch.distributed.run --nproc-per-node=2 --master-port=7 train.py");
@@ -128,17 +130,20 @@ TEST(LaunchPlan, Commands) {
 }
 
 TEST(LaunchPlan, EnvironmentSaysWhatIsThereAndNothingElse) {
-  const std::vector<std::string> users = {"A=1", "PYTHONPATH=/u", "STEPSCOPE_SHM=/old", "STEPSCOPE_NONCE=old", "STEPSCOPE_MODE=cli"};
+  const std::vector<std::string> users = {"A=1", "PYTHONPATH=/u", "STEPSCOPE_SHM=/old", "STEPSCOPE_NONCE=old",
+                                          "STEPSCOPE_MODE=cli"};
   EXPECT_EQ(training_environment(users, {"/shm", "/run", "ab", "/p/stepscope/_inject", ""}),
             (std::vector<std::string>{"A=1", "STEPSCOPE_MODE=cli", "STEPSCOPE_SHM=/shm", "STEPSCOPE_RUN_DIR=/run",
                                       "STEPSCOPE_NONCE=ab", "PYTHONPATH=/p/stepscope/_inject:/u"}));
-  EXPECT_EQ(training_environment({"A=1"}, {"", "", "ab", "", ""}), (std::vector<std::string>{"A=1", "STEPSCOPE_NONCE=ab"}));
+  EXPECT_EQ(training_environment({"A=1"}, {"", "", "ab", "", ""}),
+            (std::vector<std::string>{"A=1", "STEPSCOPE_NONCE=ab"}));
   EXPECT_EQ(training_environment({"A=1", "STEPSCOPE_COMPAT=x"}, {"", "", "ab", "/i", "traceml"}),
             (std::vector<std::string>{"A=1", "STEPSCOPE_NONCE=ab", "STEPSCOPE_COMPAT=traceml", "PYTHONPATH=/i"}));
   EXPECT_EQ(bare_environment({"A=1"}, "/i", "traceml"),
             (std::vector<std::string>{"A=1", "STEPSCOPE_DISABLE=1", "STEPSCOPE_COMPAT=traceml", "PYTHONPATH=/i"}));
   EXPECT_EQ(bare_environment({"A=1"}, "/i", ""), (std::vector<std::string>{"A=1", "STEPSCOPE_DISABLE=1"}));
-  EXPECT_EQ(bare_environment(users), (std::vector<std::string>{"A=1", "PYTHONPATH=/u", "STEPSCOPE_MODE=cli", "STEPSCOPE_DISABLE=1"}));
+  EXPECT_EQ(bare_environment(users),
+            (std::vector<std::string>{"A=1", "PYTHONPATH=/u", "STEPSCOPE_MODE=cli", "STEPSCOPE_DISABLE=1"}));
 }
 
 }  // namespace

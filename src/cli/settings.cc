@@ -67,8 +67,10 @@ Status set_silence(Settings& s, const std::string& text) {
   std::string word;
   for (char c : text + ",") {
     if (c == ' ' || c == '\t') continue;
-    if (c != ',') word += c == '-' ? '_' : c;
-    else if (!word.empty()) s.silence.push_back(std::exchange(word, ""));
+    if (c != ',')
+      word += c == '-' ? '_' : c;
+    else if (!word.empty())
+      s.silence.push_back(std::exchange(word, ""));
   }
   return {};
 }
@@ -94,7 +96,8 @@ Status set_thresholds(Settings& s, const std::string& text) {
     const size_t end = std::min(text.find(',', at), text.size());
     const std::string word = text.substr(at, end - at);
     const size_t equals = word.find('=');
-    const auto value = equals == std::string::npos ? std::nullopt : number_of(std::string_view(word).substr(equals + 1));
+    const auto value =
+        equals == std::string::npos ? std::nullopt : number_of(std::string_view(word).substr(equals + 1));
     if (!value || equals == 0) return fail("expects NAME=VALUE with a number, not '" + word + "'");
     if (Status status = set_threshold(s, word.substr(0, equals), *value); !status)
       return fail("refused: " + status.error().message);
@@ -104,9 +107,12 @@ Status set_thresholds(Settings& s, const std::string& text) {
 }
 
 Status set_bool(bool& target, const std::string& text) {
-  if (text == "1" || text == "true" || text == "yes" || text == "on") target = true;
-  else if (text.empty() || text == "0" || text == "false" || text == "no" || text == "off") target = false;
-  else return fail("must be 1 or 0");
+  if (text == "1" || text == "true" || text == "yes" || text == "on")
+    target = true;
+  else if (text.empty() || text == "0" || text == "false" || text == "no" || text == "off")
+    target = false;
+  else
+    return fail("must be 1 or 0");
   return {};
 }
 Status set_html_report(Settings& s, const std::string& text) { return set_bool(s.html_report, text); }
@@ -114,9 +120,9 @@ Status set_keep_rings(Settings& s, const std::string& text) { return set_bool(s.
 Status set_disable(Settings& s, const std::string& text) { return set_bool(s.disable, text); }
 
 struct Row {
-  const char* name;      // key in stepscope.toml; the flag with dashes
+  const char* name;  // key in stepscope.toml; the flag with dashes
   const char* variable;
-  const char* traceml;   // TraceML's variable of that meaning, looked at under compat only; may be null
+  const char* traceml;  // TraceML's variable of that meaning, looked at under compat only; may be null
   Status (*set)(Settings&, const std::string&);
 };
 constexpr Row kRows[] = {
@@ -162,7 +168,8 @@ Status apply_file(const std::string& path, const std::string& text, ResolvedSett
         return fail(place + status.error().message);
       continue;
     }
-    const bool placed = entry.section.empty() || entry.section == "run" || (entry.section == "advice" && entry.key == "silence");
+    const bool placed =
+        entry.section.empty() || entry.section == "run" || (entry.section == "advice" && entry.key == "silence");
     const Row* row = placed && entry.key != "set" ? find_row(entry.key) : nullptr;  // the file has [thresholds] for it
     if (!row) {
       result.warnings.push_back(where + " is not a setting and is left out");

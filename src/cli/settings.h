@@ -16,17 +16,17 @@
 namespace stepscope {
 
 struct Settings {
-  std::string mode = "summary";        // summary, cli, dashboard
-  std::string run_name;                // "" = made up from the time
+  std::string mode = "summary";  // summary, cli, dashboard
+  std::string run_name;          // "" = made up from the time
   std::string logs_dir = "logs";
-  double interval_s = 1.0;             // cadence of samplers and views
+  double interval_s = 1.0;  // cadence of samplers and views
   bool html_report = false;
-  bool keep_rings = false;             // leave every black box in the run folder, for `stepscope report`
-  bool disable = false;                // run the command bare
-  std::string compat;                  // "traceml": scripts that import traceml or traceml_ai get our names; "" = off
-  std::vector<std::string> silence;    // pieces of ADVICE nobody wants to hear, by cause; "all"
-  double flops_per_step = 0;           // of one rank; 0 = not known, no MFU unless the program logs them
-  double peak_flops = 0;               // FLOP/s of one device; 0 = by its name
+  bool keep_rings = false;           // leave every black box in the run folder, for `stepscope report`
+  bool disable = false;              // run the command bare
+  std::string compat;                // "traceml": scripts that import traceml or traceml_ai get our names; "" = off
+  std::vector<std::string> silence;  // pieces of ADVICE nobody wants to hear, by cause; "all"
+  double flops_per_step = 0;         // of one rank; 0 = not known, no MFU unless the program logs them
+  double peak_flops = 0;             // FLOP/s of one device; 0 = by its name
   std::map<std::string, double> thresholds;  // names of spec/rules.toml: --set over [thresholds] of stepscope.toml
 };
 
@@ -35,7 +35,7 @@ using Lookup = std::function<std::optional<std::string>(const std::string& name)
 
 struct ResolvedSettings {
   Settings settings;
-  std::vector<std::string> warnings;   // unknown names in the file; one line each
+  std::vector<std::string> warnings;  // unknown names in the file; one line each
 };
 
 // `flag` is asked by setting name ("run_name"), `variable` by environment name ("STEPSCOPE_RUN_NAME"). `file_path` is

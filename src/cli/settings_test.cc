@@ -28,7 +28,8 @@ std::string error_of(const std::string& text) {
 
 TEST(SettingsFile, ReadsEveryKindOfValue) {
   const auto entries = parse_settings(
-      "\xef\xbb\xbf# comment\r\n a = \"x \\\"y\\\" \\\\ \\n\\t\" # more\nb-c='C:\\raw'\n[s.t]\nd = 1_000\ne = -2.5e-3\nf=true\ng = +7\n\n");
+      "\xef\xbb\xbf# comment\r\n a = \"x \\\"y\\\" \\\\ \\n\\t\" # more\nb-c='C:\\raw'\n[s.t]\nd = 1_000\ne = "
+      "-2.5e-3\nf=true\ng = +7\n\n");
   ASSERT_TRUE(entries) << entries.error().message;
   ASSERT_EQ(entries->size(), 6u);
   EXPECT_EQ(std::get<std::string>((*entries)[0].value), "x \"y\" \\ \n\t");
@@ -86,8 +87,8 @@ TEST(SettingsFile, AnyTextIsReadOrRefused) {
 
 TEST(Settings, FlagOverEnvironmentOverFileOverDefault) {
   const std::string file = "mode = 'dashboard'\ninterval = 5\nrun_name = \"f\"\n[thresholds]\nwarmup_steps = 7\n";
-  const auto all = resolve_settings(from({{"mode", "cli"}}), from({{"STEPSCOPE_MODE", "summary"}, {"STEPSCOPE_INTERVAL", "3"}}),
-                                    "x.toml", file);
+  const auto all = resolve_settings(from({{"mode", "cli"}}),
+                                    from({{"STEPSCOPE_MODE", "summary"}, {"STEPSCOPE_INTERVAL", "3"}}), "x.toml", file);
   ASSERT_TRUE(all) << all.error().message;
   EXPECT_EQ(all->settings.mode, "cli");
   EXPECT_EQ(all->settings.interval_s, 3);
@@ -98,9 +99,12 @@ TEST(Settings, FlagOverEnvironmentOverFileOverDefault) {
 
 TEST(Settings, ErrorsNameTheirSource) {
   const auto none = from({});
-  EXPECT_EQ(resolve_settings(from({{"interval", "0"}}), none, "", "").error().message, "--interval must be seconds from 0.1 to 3600");
-  EXPECT_EQ(resolve_settings(from({{"run_name", "a/b"}}), none, "", "").error().message.substr(0, 18), "--run-name must be");
-  EXPECT_EQ(resolve_settings(none, from({{"STEPSCOPE_DISABLE", "maybe"}}), "", "").error().message, "STEPSCOPE_DISABLE must be 1 or 0");
+  EXPECT_EQ(resolve_settings(from({{"interval", "0"}}), none, "", "").error().message,
+            "--interval must be seconds from 0.1 to 3600");
+  EXPECT_EQ(resolve_settings(from({{"run_name", "a/b"}}), none, "", "").error().message.substr(0, 18),
+            "--run-name must be");
+  EXPECT_EQ(resolve_settings(none, from({{"STEPSCOPE_DISABLE", "maybe"}}), "", "").error().message,
+            "STEPSCOPE_DISABLE must be 1 or 0");
   EXPECT_EQ(resolve_settings(none, none, "/x/stepscope.toml", "\nhtml_report = 3").error().message,
             "/x/stepscope.toml: line 2: html_report must be 1 or 0");
   const auto warned = resolve_settings(none, none, "t", "colour = 1\n[other]\nmode = 'cli'");
@@ -111,11 +115,12 @@ TEST(Settings, ErrorsNameTheirSource) {
 
 TEST(Settings, ThresholdsAreSetByFlagOverEnvironmentOverFile) {
   const std::string file = "[thresholds]\nwarn_share = 0.1\ngpu_hot_c = 60\npause-min-ms = 7\nmin_steps = 9\n";
-  const auto all = resolve_settings(from({{"set", "warn_share=0.3,crit_share=0.4"}}), from({{"STEPSCOPE_SET", "warn_share=0.2,gpu_hot_c=70"}}),
-                                    "x.toml", file);
+  const auto all = resolve_settings(from({{"set", "warn_share=0.3,crit_share=0.4"}}),
+                                    from({{"STEPSCOPE_SET", "warn_share=0.2,gpu_hot_c=70"}}), "x.toml", file);
   ASSERT_TRUE(all) << all.error().message;
-  EXPECT_EQ(all->settings.thresholds, (std::map<std::string, double>{{"warn_share", 0.3}, {"crit_share", 0.4}, {"gpu_hot_c", 70},
-                                                                     {"pause_min_ms", 7}, {"min_steps", 9}}));
+  EXPECT_EQ(all->settings.thresholds,
+            (std::map<std::string, double>{
+                {"warn_share", 0.3}, {"crit_share", 0.4}, {"gpu_hot_c", 70}, {"pause_min_ms", 7}, {"min_steps", 9}}));
 }
 
 TEST(Settings, ThresholdsThatDoNotExistOrAreOutOfRangeAreRefused) {
@@ -137,7 +142,9 @@ TEST(Settings, ThresholdsThatDoNotExistOrAreOutOfRangeAreRefused) {
   }
   const auto file = resolve_settings(none, none, "x.toml", "[thresholds]\nwarn_shar = 0.1\n");
   ASSERT_FALSE(file);
-  EXPECT_TRUE(file.error().message.starts_with("x.toml: line 2: no threshold is called 'warn_shar'; the nearest is warn_share")) << file.error().message;
+  EXPECT_TRUE(
+      file.error().message.starts_with("x.toml: line 2: no threshold is called 'warn_shar'; the nearest is warn_share"))
+      << file.error().message;
   const auto large = resolve_settings(none, none, "x.toml", "[thresholds]\nwarn_share = 2\n");
   ASSERT_FALSE(large);
   EXPECT_TRUE(large.error().message.starts_with("x.toml: line 2: warn_share must be")) << large.error().message;
@@ -155,9 +162,10 @@ TEST(Settings, CompatIsTracemlOrNothing) {
 }
 
 TEST(Settings, VariablesOfTracemlCountUnderCompatAndBelowOurs) {
-  std::map<std::string, std::string> variables = {
-      {"STEPSCOPE_INTERVAL", "3"},      {"TRACEML_INTERVAL", "5"}, {"TRACEML_LOGS_DIR", "l"}, {"TRACEML_SESSION_ID", "s"},
-      {"TRACEML_UI_MODE", "dashboard"}, {"TRACEML_DISABLED", ""},  {"TRACEML_ENABLE_LOGGING", "1"}};
+  std::map<std::string, std::string> variables = {{"STEPSCOPE_INTERVAL", "3"},      {"TRACEML_INTERVAL", "5"},
+                                                  {"TRACEML_LOGS_DIR", "l"},        {"TRACEML_SESSION_ID", "s"},
+                                                  {"TRACEML_UI_MODE", "dashboard"}, {"TRACEML_DISABLED", ""},
+                                                  {"TRACEML_ENABLE_LOGGING", "1"}};
   const auto off = resolve_settings(from({}), from(variables), "", "");
   EXPECT_EQ(off->settings.logs_dir, "logs");
   EXPECT_EQ(off->settings.mode, "summary");
@@ -246,7 +254,8 @@ TEST(Settings, Flops) {
   ASSERT_TRUE(resolved);
   EXPECT_EQ(resolved->settings.flops_per_step, 3.2e12);
   EXPECT_EQ(resolved->settings.peak_flops, 312e12);
-  for (const char* bad : {"-1", "x", "1e40", "nan", "3 T"}) EXPECT_FALSE(resolve_settings(from({{"flops_per_step", bad}}), none, "f", "")) << bad;
+  for (const char* bad : {"-1", "x", "1e40", "nan", "3 T"})
+    EXPECT_FALSE(resolve_settings(from({{"flops_per_step", bad}}), none, "f", "")) << bad;
 }
 
 }  // namespace

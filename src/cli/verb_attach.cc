@@ -20,8 +20,8 @@
 namespace stepscope {
 namespace {
 
-constexpr int kMaxGenerations = 16;       // restarts of one job under the same parent process
-constexpr int kMaxStrange = 64;           // names that somebody else has taken
+constexpr int kMaxGenerations = 16;  // restarts of one job under the same parent process
+constexpr int kMaxStrange = 64;      // names that somebody else has taken
 constexpr uint64_t kAnswerWaitNs = 3'000'000'000;
 constexpr useconds_t kAnswerPollUs = 10'000;
 constexpr const char* kAnswerFile = "attach.json";
@@ -89,7 +89,8 @@ std::string answer_of(const std::string& folder) {
                             json["agent_pid"].is_number_integer() && json["agent_start_ticks"].is_number_unsigned();
       if (!complete) return "";
       const ProcStat agent = proc_stat(json["agent_pid"].get<pid_t>());
-      const bool alive = agent.state != 0 && agent.state != 'Z' && agent.start_ticks == json["agent_start_ticks"].get<uint64_t>();
+      const bool alive =
+          agent.state != 0 && agent.state != 'Z' && agent.start_ticks == json["agent_start_ticks"].get<uint64_t>();
       return alive ? *text : "";
     }
     if (!is_dir(folder) || monotonic_ns() > deadline_ns) return "";
@@ -97,7 +98,8 @@ std::string answer_of(const std::string& folder) {
   }
 }
 
-Result<pid_t> start_agent(const AgentConfig& config, const std::string& own_binary, pid_t watched, const SignalState& signals) {
+Result<pid_t> start_agent(const AgentConfig& config, const std::string& own_binary, pid_t watched,
+                          const SignalState& signals) {
   auto pair = ControlChannel::make_pair();
   if (!pair) return std::unexpected(pair.error());
   SpawnRequest request;
@@ -116,7 +118,8 @@ Result<pid_t> start_agent(const AgentConfig& config, const std::string& own_bina
 
 int answer(const std::string& json) { return write_all(STDOUT_FILENO, json + "\n", "stdout") ? 0 : 1; }
 
-int start_new(pid_t pid, const Settings& settings, const std::string& nonce, ShmFolder shm, const SignalState& at_start) {
+int start_new(pid_t pid, const Settings& settings, const std::string& nonce, ShmFolder shm,
+              const SignalState& at_start) {
   RunPlaces places = make_places(settings, SS_VERSION, command_of(pid), nonce, std::move(shm));
   places.config.attached = true;
   const auto agent = start_agent(places.config, own_binary_path(), pid, at_start);
@@ -158,7 +161,7 @@ int verb_attach(pid_t pid, const SignalState& at_start) {
     auto shm = ShmFolder::create(nonce);  // mkdir decides which of the ranks starts the agent
     if (shm) return start_new(pid, *settings, nonce, std::move(*shm), at_start);
     const std::string folder = ShmFolder::path_of(nonce);
-    if (!is_there(folder)) break;         // it failed for a reason of its own, which start_alone() says
+    if (!is_there(folder)) break;  // it failed for a reason of its own, which start_alone() says
     if (!ours_alone(folder)) {
       ++strange;  // the name can be guessed, and anybody may take it: all ranks go on to the same next one
       continue;

@@ -18,7 +18,8 @@ namespace {
 std::string as_json(const std::vector<Check>& checks) {
   nlohmann::ordered_json out = {{"can_observe", can_observe(checks)}, {"checks", nlohmann::ordered_json::array()}};
   for (const Check& check : checks) {
-    out["checks"].push_back({{"name", check.name}, {"state", name(check.state)}, {"text", check.text}, {"essential", check.essential}});
+    out["checks"].push_back(
+        {{"name", check.name}, {"state", name(check.state)}, {"text", check.text}, {"essential", check.essential}});
   }
   return out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
@@ -33,10 +34,12 @@ std::string as_text(const std::vector<Check>& checks) {
     out += state + check.name + std::string(width - check.name.size() + 2, ' ') + check.text + "\n";
   }
   const auto count = [&](CheckState state) {
-    return std::to_string(std::count_if(checks.begin(), checks.end(), [&](const Check& c) { return c.state == state; }));
+    return std::to_string(
+        std::count_if(checks.begin(), checks.end(), [&](const Check& c) { return c.state == state; }));
   };
   out += can_observe(checks) ? "Trainings can be observed here: " : "Python trainings cannot be observed here: ";
-  return out + count(CheckState::kOk) + " ok, " + count(CheckState::kDegraded) + " degraded, " + count(CheckState::kMissing) + " missing.\n";
+  return out + count(CheckState::kOk) + " ok, " + count(CheckState::kDegraded) + " degraded, " +
+         count(CheckState::kMissing) + " missing.\n";
 }
 
 }  // namespace
@@ -46,7 +49,8 @@ const char* name(CheckState state) {
 }
 
 bool can_observe(const std::vector<Check>& checks) {
-  return std::none_of(checks.begin(), checks.end(), [](const Check& c) { return c.essential && c.state == CheckState::kMissing; });
+  return std::none_of(checks.begin(), checks.end(),
+                      [](const Check& c) { return c.essential && c.state == CheckState::kMissing; });
 }
 
 int verb_doctor(const DoctorVerb& verb) {
@@ -54,7 +58,8 @@ int verb_doctor(const DoctorVerb& verb) {
   std::vector<Check> checks = {{"stepscope", CheckState::kOk, SS_VERSION " at " + binary, false}};
   auto settings = settings_here({});
   if (!settings) {
-    checks.push_back({"settings", CheckState::kMissing, settings.error().message + ": stepscope run refuses to start", true});
+    checks.push_back(
+        {"settings", CheckState::kMissing, settings.error().message + ": stepscope run refuses to start", true});
   } else if (settings->disable) {
     checks.push_back({"settings", CheckState::kDegraded, "STEPSCOPE_DISABLE is set: runs are not observed", false});
   }

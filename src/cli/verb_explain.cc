@@ -16,8 +16,10 @@ namespace {
 std::string slug_of(const std::string& kind) {
   std::string slug;
   for (unsigned char c : kind) {
-    if (std::isalnum(c)) slug += static_cast<char>(std::tolower(c));
-    else if (!slug.empty() && slug.back() != '-') slug += '-';
+    if (std::isalnum(c))
+      slug += static_cast<char>(std::tolower(c));
+    else if (!slug.empty() && slug.back() != '-')
+      slug += '-';
   }
   while (!slug.empty() && slug.back() == '-') slug.pop_back();
   return slug;

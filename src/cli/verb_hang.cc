@@ -16,8 +16,8 @@ namespace {
 constexpr size_t kMaxDumps = 1u << 16;
 constexpr size_t kMaxTotalBytes = size_t{4} << 30;
 
-// In a folder lie other files, too: what torch wrote begins as a pickle or a JSON object, and is named by a rank where it
-// could not write anything.
+// In a folder lie other files, too: what torch wrote begins as a pickle or a JSON object, and is named by a rank where
+// it could not write anything.
 bool may_be_dump(const std::string& path) {
   if (!is_file(path)) return false;
   const auto head = read_file(path, 64);
@@ -49,7 +49,8 @@ Result<std::vector<std::string>> files_of(const std::vector<std::string>& paths)
 Result<flight::RankDump> read_one(const std::string& file, size_t& total) {
   const auto bytes = read_file(file, flight::kMaxDumpBytes + 1);
   if (!bytes) return std::unexpected(bytes.error());
-  if ((total += bytes->size()) > kMaxTotalBytes) return fail(formatted("{}: more than {} GiB of dumps", file, kMaxTotalBytes >> 30));
+  if ((total += bytes->size()) > kMaxTotalBytes)
+    return fail(formatted("{}: more than {} GiB of dumps", file, kMaxTotalBytes >> 30));
   return flight::read_dump(*bytes, file);
 }
 
@@ -62,8 +63,10 @@ Result<flight::JobDumps> read_all(const std::vector<std::string>& paths) {
   for (const std::string& file : *files) {
     auto dump = read_one(file, total);
     if (!dump && files->size() == 1) return std::unexpected(dump.error());
-    if (dump) dumps.push_back(std::move(*dump));
-    else say(dump.error().message);
+    if (dump)
+      dumps.push_back(std::move(*dump));
+    else
+      say(dump.error().message);
   }
   if (dumps.empty()) return fail(formatted("none of {} dumps can be read", files->size()));
   return flight::join_dumps(std::move(dumps));

@@ -16,13 +16,18 @@ namespace {
 using Json = nlohmann::ordered_json;
 constexpr size_t kChunkRecords = 4096;
 constexpr const char* kEdges[] = {"mark", "begin", "end"};
-constexpr const char* kNameKinds[] = {"?",     "module",    "optimizer",   "loader", "group", "phase",
-                                      "value", "exception", "unavailable", "fact",   "mesh",  "call_site", "advice"};
+constexpr const char* kNameKinds[] = {"?",         "module",      "optimizer", "loader", "group",     "phase", "value",
+                                      "exception", "unavailable", "fact",      "mesh",   "call_site", "advice"};
 
 Json identity_json(const blackbox::RingReader& reader) {
   const blackbox::Identity who = reader.identity();
-  return {{"ring", reader.path()}, {"pid", who.pid}, {"rank", who.rank}, {"local_rank", who.local_rank},
-          {"world_size", who.world_size}, {"attempt", who.attempt}, {"hostname", who.hostname},
+  return {{"ring", reader.path()},
+          {"pid", who.pid},
+          {"rank", who.rank},
+          {"local_rank", who.local_rank},
+          {"world_size", who.world_size},
+          {"attempt", who.attempt},
+          {"hostname", who.hostname},
           {"capacity", reader.capacity()}};
 }
 
@@ -33,8 +38,15 @@ Json name_json(const blackbox::Name& name) {
 
 Json record_json(const blackbox::Record& r) {
   const auto edge = static_cast<size_t>(edge_of(r.kind));
-  return {{"time_ns", r.time_ns}, {"kind", kind_name(kind_of(r.kind))},
-          {"edge", edge < std::size(kEdges) ? kEdges[edge] : "?"}, {"flags", r.flags}, {"thread", r.thread}, {"a", r.a}, {"b", r.b}, {"c", r.c}, {"d", r.d}};
+  return {{"time_ns", r.time_ns},
+          {"kind", kind_name(kind_of(r.kind))},
+          {"edge", edge < std::size(kEdges) ? kEdges[edge] : "?"},
+          {"flags", r.flags},
+          {"thread", r.thread},
+          {"a", r.a},
+          {"b", r.b},
+          {"c", r.c},
+          {"d", r.d}};
 }
 
 // One line each; invalid UTF-8 cannot occur, the reader makes texts printable.

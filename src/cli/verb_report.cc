@@ -17,7 +17,8 @@ int verb_report(const ReportVerb& verb) {
     const std::string folder = is_dir(verb.path) ? verb.path : verb.path.substr(0, verb.path.rfind('/') + 1);
     const std::string beside = path_join(folder.empty() ? "." : folder, "final_summary.html");
     const std::string target = verb.output.empty() ? beside : verb.output;
-    if (Status status = write_file_atomic(target, summary_html(*snapshot)); !status) return say(status.error().message), 1;
+    if (Status status = write_file_atomic(target, summary_html(*snapshot)); !status)
+      return say(status.error().message), 1;
     say("written: " + target);
     return 0;
   }

@@ -14,10 +14,12 @@ namespace {
 std::string usage_error(const RunVerb& verb) {
   const RunArgs& args = verb.args;
   if (args.command.empty()) {
-    return args.command_form ? "a command is expected after --" : "a script is expected: stepscope run [options] train.py [args…]";
+    return args.command_form ? "a command is expected after --"
+                             : "a script is expected: stepscope run [options] train.py [args…]";
   }
   if (args.command_form) {
-    return verb.torchrun.any() ? verb.torchrun.list().front().first + " goes with a script; after -- it belongs into your launch command"
+    return verb.torchrun.any() ? verb.torchrun.list().front().first +
+                                     " goes with a script; after -- it belongs into your launch command"
                                : "";
   }
   const std::string& script = args.command.front();

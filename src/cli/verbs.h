@@ -28,25 +28,25 @@ int verb_attach(pid_t pid, const SignalState& at_start);
 
 // What can be observed on this machine, with this Python. 1 when nothing can.
 struct DoctorVerb {
-  std::string python;                        // "" = as `stepscope run` would find it
+  std::string python;  // "" = as `stepscope run` would find it
   bool json = false;
 };
 int verb_doctor(const DoctorVerb& verb);
 
 struct ReportVerb {
-  std::string path;                          // run folder, final_summary.json or folder of rings
+  std::string path;  // run folder, final_summary.json or folder of rings
   bool html = false;
-  std::string output;                        // of the HTML; "" = final_summary.html beside the summary
+  std::string output;  // of the HTML; "" = final_summary.html beside the summary
 };
 int verb_report(const ReportVerb& verb);
 
 // Exit code: 0 same or better, 4 regression, 3 inconclusive (report/compare.h); 2 when a run cannot be read.
 struct CompareVerb {
-  std::string a, b;                          // as in ReportVerb; a is the reference
-  std::string output;                        // writes <output>.json and <output>.txt; "" = nothing
-  std::string fail_on = "inconclusive";      // from here on the exit code is not 0: regression, inconclusive, never
+  std::string a, b;                      // as in ReportVerb; a is the reference
+  std::string output;                    // writes <output>.json and <output>.txt; "" = nothing
+  std::string fail_on = "inconclusive";  // from here on the exit code is not 0: regression, inconclusive, never
   double least_change_pct = 3;
-  bool json = false;                         // JSON to stdout instead of text
+  bool json = false;  // JSON to stdout instead of text
 };
 int verb_compare(const CompareVerb& verb);
 
@@ -60,9 +60,10 @@ struct WhatifVerb {
 };
 int verb_whatif(const WhatifVerb& verb);
 
-// Which rank keeps a job from going on, by its Flight Recorder dumps. 0 whatever the verdict; 2 when dumps cannot be read.
+// Which rank keeps a job from going on, by its Flight Recorder dumps. 0 whatever the verdict; 2 when dumps cannot be
+// read.
 struct HangVerb {
-  std::vector<std::string> paths;            // files, or folders that hold them
+  std::vector<std::string> paths;  // files, or folders that hold them
   bool json = false;
 };
 int verb_hang(const HangVerb& verb);

@@ -1,6 +1,6 @@
 // Peak arithmetic of devices by name, for MFU: dense tensor-core rate in 16 bits (bf16, fp16), the one that model FLOPs
-// utilisation is quoted against. Data sheets of the vendor; boards of one name with other limits (MIG slices, power caps)
-// need the setting peak_flops.
+// utilisation is quoted against. Data sheets of the vendor; boards of one name with other limits (MIG slices, power
+// caps) need the setting peak_flops.
 #pragma once
 
 #include <optional>

@@ -12,10 +12,10 @@ struct DeviceTenant {
 };
 
 struct DeviceRoom {
-  double capacity_bytes = 0;            // 0 = not known
-  double own_bytes = 0;                 // of the rank's process as the driver counts it, context included; 0 = not known
-  std::vector<DeviceTenant> others;     // processes that are no ranks of this run
-  double other_ranks_bytes = 0;         // ranks that share the device
+  double capacity_bytes = 0;         // 0 = not known
+  double own_bytes = 0;              // of the rank's process as the driver counts it, context included; 0 = not known
+  std::vector<DeviceTenant> others;  // processes that are no ranks of this run
+  double other_ranks_bytes = 0;      // ranks that share the device
 };
 
 }  // namespace stepscope

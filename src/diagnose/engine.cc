@@ -20,18 +20,22 @@ namespace stepscope {
 
 namespace {
 
-constexpr Rule kRules[] = {judge_progress, judge_data,      judge_stragglers, judge_imbalance, judge_pauses, judge_input, judge_bound, judge_comm,
-                           judge_device,   judge_allocator, judge_between,    judge_collectives, judge_trends, judge_observer, judge_loss, judge_advice};
-constexpr uint32_t kNoBaseline = kTagCompile | kTagCheckpoint | kTagValidation | kTagEpochStart | kTagProvisional | kTagLossy;
+constexpr Rule kRules[] = {judge_progress, judge_data,      judge_stragglers, judge_imbalance,
+                           judge_pauses,   judge_input,     judge_bound,      judge_comm,
+                           judge_device,   judge_allocator, judge_between,    judge_collectives,
+                           judge_trends,   judge_observer,  judge_loss,       judge_advice};
+constexpr uint32_t kNoBaseline =
+    kTagCompile | kTagCheckpoint | kTagValidation | kTagEpochStart | kTagProvisional | kTagLossy;
 constexpr size_t kHistoryRows = 384;  // of the whole run: enough for the shape of a growth
 constexpr uint32_t kRarelyStride = 4;
-// Of recorded time between two evaluations, at least: one costs some 0.2 ms per rank, and short steps would ask for many.
+// Of recorded time between two evaluations, at least: one costs some 0.2 ms per rank, and short steps would ask for
+// many.
 constexpr int64_t kPauseNs = 100'000'000, kPausePerRankNs = 20'000'000;
 constexpr size_t kMaxStoppedMoments = 64;
 constexpr int64_t kLookNs = 1'000'000'000;
 constexpr int kMostRanks = 1 << 20;
 constexpr uint32_t kWideEvery = 2;  // evaluations; what shows in the newest steps alone is seen in each
-constexpr size_t kLiveRows = 96;  // the newest steps that live rules about shares and pauses look at
+constexpr size_t kLiveRows = 96;    // the newest steps that live rules about shares and pauses look at
 
 }  // namespace
 
@@ -52,7 +56,8 @@ struct Engine::Impl {
   uint64_t judged_steps = 0, rarely_due = 0, offset = 0;
   int64_t now_ns = 0, looked_ns = 0;  // as tick() told; when it last looked for steps that do not end
   bool still = false;                 // there was one
-  int64_t interrupted_ns = 0, judged_end_ns = std::numeric_limits<int64_t>::min() / 2;  // end of the newest row that was judged
+  int64_t interrupted_ns = 0,
+          judged_end_ns = std::numeric_limits<int64_t>::min() / 2;  // end of the newest row that was judged
   bool over = false;
   double flops_per_step = 0, peak_flops = 0;
   std::optional<UnhookedProcess> unhooked;
@@ -65,8 +70,10 @@ struct Engine::Impl {
       : table([this](StepRow& row) { on_close(row); }, [this](StepRow& row, Cell& cell) { on_late(row, cell); }) {
     for (const auto& [name, value] : options.thresholds) {
       const auto known = check_threshold(name, value);
-      if (!known) notes.push_back(known.error().message);
-      else if (value != (*known)->standard) changed.push_back({std::string((*known)->name), value, (*known)->standard});
+      if (!known)
+        notes.push_back(known.error().message);
+      else if (value != (*known)->standard)
+        changed.push_back({std::string((*known)->name), value, (*known)->standard});
     }
     limits = Thresholds::with(options.thresholds);
     flops_per_step = options.flops_per_step;
@@ -133,7 +140,9 @@ struct Engine::Impl {
     j.baseline = without(j.rows, kNoBaseline);
     j.steps_closed = table.closed();
     j.run_wall_ms = sums.wall_ms;
-    j.coverage = table.cells_expected() ? static_cast<double>(table.cells_seen()) / static_cast<double>(table.cells_expected()) : 0;
+    j.coverage = table.cells_expected()
+                     ? static_cast<double>(table.cells_seen()) / static_cast<double>(table.cells_expected())
+                     : 0;
     for (const auto& [rank, life] : lives) {
       j.records += life.records;
       j.lost += life.lost;
@@ -179,8 +188,8 @@ struct Engine::Impl {
     return end_ns;
   }
 
-  // Live evaluation is dense at first and sparser later; always by step counts and recorded times, so that a replay says
-  // the same.
+  // Live evaluation is dense at first and sparser later; always by step counts and recorded times, so that a replay
+  // says the same.
   uint32_t stride() const {
     const auto scale = static_cast<uint32_t>(std::max<size_t>(1, table.seen().size() / 64));
     return std::clamp<uint64_t>(table.closed() / 64, 1, 4) * scale;
@@ -189,7 +198,8 @@ struct Engine::Impl {
   // What one window says and a narrower one does not.
   static void add_missing(std::vector<Finding>& said, const std::vector<Finding>& more) {
     for (const Finding& f : more) {
-      const bool twice = std::any_of(said.begin(), said.end(), [&](const Finding& s) { return s.kind == f.kind && s.ranks == f.ranks; });
+      const bool twice = std::any_of(said.begin(), said.end(),
+                                     [&](const Finding& s) { return s.kind == f.kind && s.ranks == f.ranks; });
       if (!twice) said.push_back(f);
     }
   }
@@ -290,9 +300,12 @@ void Engine::set_interrupted(int64_t at_ns) { impl_->interrupted_ns = at_ns; }
 
 void Engine::add_external(Finding finding) {
   auto& list = impl_->external;
-  const auto same = std::find_if(list.begin(), list.end(), [&](const Finding& f) { return f.kind == finding.kind && f.ranks == finding.ranks; });
-  if (same != list.end()) *same = std::move(finding);
-  else list.push_back(std::move(finding));
+  const auto same = std::find_if(list.begin(), list.end(),
+                                 [&](const Finding& f) { return f.kind == finding.kind && f.ranks == finding.ranks; });
+  if (same != list.end())
+    *same = std::move(finding);
+  else
+    list.push_back(std::move(finding));
 }
 
 void Engine::set_section(Section section) {
@@ -342,7 +355,9 @@ Snapshot Engine::snapshot() const {
   order_findings(s.findings);
   s.primary = primary_of(s.findings);
   s.steps = m.table.closed();
-  s.observer.coverage = m.table.cells_expected() ? static_cast<double>(m.table.cells_seen()) / static_cast<double>(m.table.cells_expected()) : 0;
+  s.observer.coverage = m.table.cells_expected()
+                            ? static_cast<double>(m.table.cells_seen()) / static_cast<double>(m.table.cells_expected())
+                            : 0;
   s.observer.notes = m.notes;
   fill_epochs(s, m.epochs);
   fill_tables(s, whole, m.sums, m.sections, {m.flops_per_step, m.peak_flops});
@@ -353,7 +368,8 @@ uint64_t Engine::closed_steps() const { return impl_->table.closed(); }
 
 bool Engine::suspects_communication() const {
   return std::any_of(impl_->findings.begin(), impl_->findings.end(), [](const Finding& f) {
-    return f.severity != Severity::kInfo && (f.phase == name(Category::kCommTransfer) || has(f.kind.id(), kDelaysOthers));
+    return f.severity != Severity::kInfo &&
+           (f.phase == name(Category::kCommTransfer) || has(f.kind.id(), kDelaysOthers));
   });
 }
 

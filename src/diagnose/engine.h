@@ -19,7 +19,7 @@
 namespace stepscope {
 
 struct EngineOptions {
-  int world_size = 0;                // ranks that will be fed, 0 to world_size - 1; 0 = learned
+  int world_size = 0;                        // ranks that will be fed, 0 to world_size - 1; 0 = learned
   std::map<std::string, double> thresholds;  // overrides of spec/rules.toml names
   std::vector<std::string> silence;          // causes of ADVICE that nobody wants to hear, or "all"
   double flops_per_step = 0;                 // of one rank, where the program does not log them; 0 = not known
@@ -33,25 +33,27 @@ class Engine {
 
   // A completed step of a rank (global rank number). Steps of one rank come in order.
   void feed(int rank, RankStep step);
-  // Steps of this rank of so many will be fed: no row closes without it before others are far ahead. set_life() says so too.
+  // Steps of this rank of so many will be fed: no row closes without it before others are far ahead. set_life() says so
+  // too.
   void announce(int rank, int world_size);
   // Newest knowledge about a rank's process; replaces what was known.
   void set_life(int rank, const RankLife& life);
   // What is known from outside about the memory of the rank's device; replaces what was known.
   void set_device_room(int rank, DeviceRoom room);
-  // The rank's process was seen stopped by a signal at this moment (CLOCK_MONOTONIC), before the step is fed that it was in.
+  // The rank's process was seen stopped by a signal at this moment (CLOCK_MONOTONIC), before the step is fed that it
+  // was in.
   void note_stopped(int rank, int64_t at_ns);
   // Group membership by group id: description and global ranks.
   void set_group(uint64_t id, const std::string& description, const std::vector<int>& ranks);
   // How many ranks a communicator has whose ranks nobody told.
   void set_group_size(uint64_t id, size_t size);
-  // A new attempt of the run's ranks begins (elastic restart): steps are counted on, lives start anew. It may have fewer
-  // ranks than the one before; 0 = not known, as many.
+  // A new attempt of the run's ranks begins (elastic restart): steps are counted on, lives start anew. It may have
+  // fewer ranks than the one before; 0 = not known, as many.
   void begin_attempt(int world_size = 0);
   // Somebody asked the run to stop (Ctrl-C, SIGTERM): ranks that end after this moment are not lost.
   void set_interrupted(int64_t at_ns);
-  // Time that passes with or without steps (CLOCK_MONOTONIC), after set_life() where a life has news: a step that does not
-  // end is noticed. Looks at most once a second of it.
+  // Time that passes with or without steps (CLOCK_MONOTONIC), after set_life() where a life has news: a step that does
+  // not end is noticed. Looks at most once a second of it.
   void tick(int64_t now_ns);
   // Said where no rank has appeared: this process has torch loaded and not our hooks.
   void set_unhooked(UnhookedProcess process);

@@ -1,5 +1,5 @@
-// Throughput of the reader side between ring and run file, in rank-steps per second: records into steps (StepBuilder), steps
-// into judged rows (Engine: alignment, attribution, rules), and both as the agent runs them.
+// Throughput of the reader side between ring and run file, in rank-steps per second: records into steps (StepBuilder),
+// steps into judged rows (Engine: alignment, attribution, rules), and both as the agent runs them.
 #include <benchmark/benchmark.h>
 
 #include <vector>
@@ -11,10 +11,12 @@ namespace {
 
 constexpr uint32_t kBuckets = 6;
 
-// The records of a DDP rank, 22 per step: fetch, forward, backward with its collectives and their ends, optimizer, usage.
+// The records of a DDP rank, 22 per step: fetch, forward, backward with its collectives and their ends, optimizer,
+// usage.
 class Records {
  public:
-  Records(int rank, int world) : thread_(1000 + static_cast<uint32_t>(rank)), late_ns_(rank == world - 1 ? 4'000'000 : 0) {}
+  Records(int rank, int world)
+      : thread_(1000 + static_cast<uint32_t>(rank)), late_ns_(rank == world - 1 ? 4'000'000 : 0) {}
 
   void step(std::vector<Event>& out) {
     span(out, Kind::kFetch, 300'000, 5);
@@ -22,7 +24,8 @@ class Records {
     mark(out, Kind::kBackward, Edge::kBegin, 1);
     for (uint32_t k = 0; k < kBuckets; ++k) {
       t_ += 3'000'000 + late_ns_ / kBuckets;
-      mark(out, Kind::kCollective, Edge::kMark, 77, sequence_ + k, 4 << 20, static_cast<uint64_t>(CollectiveOp::kAllReduce));
+      mark(out, Kind::kCollective, Edge::kMark, 77, sequence_ + k, 4 << 20,
+           static_cast<uint64_t>(CollectiveOp::kAllReduce));
     }
     mark(out, Kind::kBackwardOwn, Edge::kMark);
     t_ += 5'000'000 - late_ns_;
@@ -35,7 +38,8 @@ class Records {
   }
 
  private:
-  void mark(std::vector<Event>& out, Kind kind, Edge edge, uint64_t a = 0, uint64_t b = 0, uint64_t c = 0, uint64_t d = 0) {
+  void mark(std::vector<Event>& out, Kind kind, Edge edge, uint64_t a = 0, uint64_t b = 0, uint64_t c = 0,
+            uint64_t d = 0) {
     out.push_back({t_, pack_kind(kind, edge), 0, thread_, a, b, c, d});
   }
   void span(std::vector<Event>& out, Kind kind, uint64_t ns, uint64_t id) {
@@ -76,7 +80,8 @@ void BM_StepBuilder(benchmark::State& state) {
   }
   if (steps == 0) state.SkipWithError("no steps");
   count(state, 1, kSteps);
-  state.counters["records/s"] = benchmark::Counter(static_cast<double>(state.iterations()) * static_cast<double>(records[0].size()), benchmark::Counter::kIsRate);
+  state.counters["records/s"] = benchmark::Counter(
+      static_cast<double>(state.iterations()) * static_cast<double>(records[0].size()), benchmark::Counter::kIsRate);
 }
 BENCHMARK(BM_StepBuilder)->Unit(benchmark::kMillisecond);
 
@@ -96,12 +101,14 @@ void BM_Pipeline(benchmark::State& state) {
     for (size_t at = 0; at < records[0].size(); at += 4 * per_step)
       for (int r = 0; r < ranks; ++r) {
         StepBuilder& builder = builders[static_cast<size_t>(r)];
-        for (size_t i = at; i < std::min(at + 4 * per_step, records[0].size()); ++i) builder.push(records[static_cast<size_t>(r)][i]);
+        for (size_t i = at; i < std::min(at + 4 * per_step, records[0].size()); ++i)
+          builder.push(records[static_cast<size_t>(r)][i]);
         for (RankStep& step : builder.take_completed()) engine.feed(r, std::move(step));
       }
     engine.finish();
     const Snapshot snapshot = engine.snapshot();
-    if (ranks > 1 && (snapshot.findings.empty() || snapshot.findings[0].kind != FindingKind::kComputeStraggler)) state.SkipWithError("no straggler is found");
+    if (ranks > 1 && (snapshot.findings.empty() || snapshot.findings[0].kind != FindingKind::kComputeStraggler))
+      state.SkipWithError("no straggler is found");
   }
   count(state, ranks, steps);
 }
@@ -109,4 +116,3 @@ BENCHMARK(BM_Pipeline)->Arg(1)->Arg(8)->Arg(64)->Arg(512)->Unit(benchmark::kMill
 
 }  // namespace
 }  // namespace stepscope
-

@@ -18,30 +18,30 @@ constexpr std::string_view name(Severity s) {
 
 // One measured fact that supports a finding. Null fields are left out of the JSON.
 struct Evidence {
-  std::string name;                     // with unit, e.g. "stall_ms"
+  std::string name;  // with unit, e.g. "stall_ms"
   std::optional<int> rank;
   std::optional<double> value;
   std::optional<double> others_median;
-  std::string text;                     // for facts that are words
+  std::string text;  // for facts that are words
 };
 
 struct Finding {
-  std::string id;                       // "f1", in order of opening
+  std::string id;  // "f1", in order of opening
   KindWord kind;
   Severity severity = Severity::kInfo;
-  bool job_scope = false;               // about the whole job: no ranks
-  bool of_seen = false;                 // only some of the job's ranks were seen: job_scope then means all of those
-  std::vector<int> ranks, victims;      // culprits only; who waits for them
-  std::string phase;                    // category name or ""
-  CauseWord cause;                      // none = not known
-  std::string pattern;                  // chronic, rotating, drifting, transient or ""
+  bool job_scope = false;           // about the whole job: no ranks
+  bool of_seen = false;             // only some of the job's ranks were seen: job_scope then means all of those
+  std::vector<int> ranks, victims;  // culprits only; who waits for them
+  std::string phase;                // category name or ""
+  CauseWord cause;                  // none = not known
+  std::string pattern;              // chronic, rotating, drifting, transient or ""
   int64_t first_step = -1, last_step = -1, detected_step = -1;  // -1 = does not apply
-  double cost_share = 0, cost_seconds = 0;   // of the job's wall time
-  std::optional<double> saves_share;         // what-if: share of wall time that fixing it gives back
-  double confidence = 0, coverage = 0;       // 0..1
-  std::string clock = "cpu";                 // "cpu" or "gpu"
+  double cost_share = 0, cost_seconds = 0;                      // of the job's wall time
+  std::optional<double> saves_share;                            // what-if: share of wall time that fixing it gives back
+  double confidence = 0, coverage = 0;                          // 0..1
+  std::string clock = "cpu";                                    // "cpu" or "gpu"
   SectionWord section;
-  std::string title, action;                 // one line each
+  std::string title, action;  // one line each
   std::vector<Evidence> evidence;
 
   // With what the table says of the kind: its section, and the scope where it leaves no choice.

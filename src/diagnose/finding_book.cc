@@ -21,7 +21,8 @@ void FindingBook::note(const std::vector<Finding>& findings, int64_t step) {
   for (const Finding& f : findings) {
     if (f.severity == Severity::kInfo) continue;
     std::vector<Opening>& list = openings_[key(f)];
-    if (list.empty() || (step > list.back().last_said + kClosedAfterSteps && list.size() < kMaxOpenings)) list.push_back({step, step, f.first_step});
+    if (list.empty() || (step > list.back().last_said + kClosedAfterSteps && list.size() < kMaxOpenings))
+      list.push_back({step, step, f.first_step});
     list.back().last_said = step;
   }
 }
@@ -33,7 +34,8 @@ void FindingBook::date(std::vector<Finding>& findings, int64_t step) const {
     const auto found = openings_.find(key(f));
     if (found == openings_.end()) continue;
     const auto& list = found->second;
-    const auto at = std::find_if(list.begin(), list.end(), [&](const Opening& o) { return o.last_said >= f.first_step; });
+    const auto at =
+        std::find_if(list.begin(), list.end(), [&](const Opening& o) { return o.last_said >= f.first_step; });
     if (at == list.end()) continue;
     f.detected_step = at->opened;
     if (f.first_step > at->opened) f.first_step = at->first_step;

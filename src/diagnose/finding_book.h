@@ -1,6 +1,7 @@
 // Remembers when each finding was opened, at its final kind, ranks and phase, so that `detected` is true: the newest
-// step the engine had been fed then. What was no longer said and comes again is opened anew; a finding is dated by the first
-// opening that lasted into its steps, and what was seen from there on began no later. Fed live and in replay alike.
+// step the engine had been fed then. What was no longer said and comes again is opened anew; a finding is dated by the
+// first opening that lasted into its steps, and what was seen from there on began no later. Fed live and in replay
+// alike.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +29,8 @@ class FindingBook {
   std::map<std::string, std::vector<Opening>> openings_;
 };
 
-// Order of a report: hangs and lost ranks first, then what is wrong, the word that all is well, and other info, by severity
-// and cost. Numbers the findings f1, f2, …
+// Order of a report: hangs and lost ranks first, then what is wrong, the word that all is well, and other info, by
+// severity and cost. Numbers the findings f1, f2, …
 void order_findings(std::vector<Finding>& findings);
 // Index of the primary finding of an ordered list, -1 when there is nothing to say.
 int primary_of(const std::vector<Finding>& findings);

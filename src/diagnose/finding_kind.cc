@@ -31,7 +31,11 @@ struct CauseRow {
   bool numbered = false;
 };
 
-#define CAUSES(...) [] { using enum Cause; return CauseList{{__VA_ARGS__}}; }()
+#define CAUSES(...)                  \
+  [] {                               \
+    using enum Cause;                \
+    return CauseList{{__VA_ARGS__}}; \
+  }()
 
 constexpr KindRow kKinds[] = {
     {},
@@ -154,8 +158,10 @@ std::string page_of(const KindWord& kind) {
   if (kind.id() != FindingKind::kOther) return "findings/" + std::string(row(kind.id()).page);
   std::string slug;
   for (unsigned char c : kind.text()) {
-    if (std::isalnum(c)) slug += static_cast<char>(std::tolower(c));
-    else if (!slug.ends_with('-')) slug += '-';  // one for many: bytes that are no text are written as several
+    if (std::isalnum(c))
+      slug += static_cast<char>(std::tolower(c));
+    else if (!slug.ends_with('-'))
+      slug += '-';  // one for many: bytes that are no text are written as several
   }
   return "findings/" + slug;
 }

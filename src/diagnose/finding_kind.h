@@ -41,8 +41,8 @@ enum class KindScope : uint8_t {
 enum class Urgency : uint8_t {
   kProgress,  // training stands or has lost a rank: before everything else
   kFault,
-  kHealthy,   // the word that all is well
-  kHint,      // never before a verdict, not even before kHealthy
+  kHealthy,  // the word that all is well
+  kHint,     // never before a verdict, not even before kHealthy
 };
 
 enum KindTrait : uint8_t {

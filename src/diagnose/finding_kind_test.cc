@@ -55,7 +55,9 @@ TEST(FindingKind, PeopleReadTheNamesOfTheTable) {
   EXPECT_EQ(page_of({}), "");
   for (FindingKind kind : all_of<FindingKind>()) {
     std::string letters, shown;
-    const auto add = [](std::string& to, char c) { if (std::isalnum(static_cast<unsigned char>(c))) to += c; };
+    const auto add = [](std::string& to, char c) {
+      if (std::isalnum(static_cast<unsigned char>(c))) to += c;
+    };
     for (char c : spelling(kind)) add(letters, c);
     for (char c : display_name(kind)) add(shown, c);
     EXPECT_EQ(letters, shown);

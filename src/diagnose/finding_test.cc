@@ -25,7 +25,10 @@ TEST(Finding, DocIsThePageOfItsKind) {
   EXPECT_EQ(Finding{.kind = FindingKind::kHang}.doc(), "findings/hang");
 }
 
-Finding said(int64_t first_step) { return {.kind = FindingKind::kInputBound, .severity = Severity::kWarn, .phase = "input_wait", .first_step = first_step}; }
+Finding said(int64_t first_step) {
+  return {
+      .kind = FindingKind::kInputBound, .severity = Severity::kWarn, .phase = "input_wait", .first_step = first_step};
+}
 
 Finding dated(const FindingBook& book, int64_t first_step) {
   std::vector<Finding> list = {said(first_step)};

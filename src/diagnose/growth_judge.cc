@@ -9,7 +9,9 @@ namespace {
 
 using Track = GrowthTrack;
 
-std::span<const double> tail(const std::vector<double>& v, size_t from) { return std::span(v).subspan(std::min(from, v.size())); }
+std::span<const double> tail(const std::vector<double>& v, size_t from) {
+  return std::span(v).subspan(std::min(from, v.size()));
+}
 
 size_t first_at(const Track& t, double x) {
   return static_cast<size_t>(std::lower_bound(t.x.begin(), t.x.end(), x) - t.x.begin());
@@ -18,7 +20,8 @@ size_t first_at(const Track& t, double x) {
 // A sawtooth climbs too, but only to where it has been: the newer part must lead to new heights.
 bool new_high(const Track& t, size_t begin, size_t from, const Growth& g, double share) {
   if (from == begin) return true;
-  const double before = *std::max_element(t.y.begin() + static_cast<long>(begin), t.y.begin() + static_cast<long>(from));
+  const double before =
+      *std::max_element(t.y.begin() + static_cast<long>(begin), t.y.begin() + static_cast<long>(from));
   return t.y.back() - before >= share * g.growth;
 }
 
@@ -81,7 +84,8 @@ Track track_of(const RankProcess& rank, const SampledSeries& series, const Windo
 
 }  // namespace
 
-Verdict judge_series(const RankProcess& rank, const SampledSeries& series, const Window& window, const HostThresholds& limits) {
+Verdict judge_series(const RankProcess& rank, const SampledSeries& series, const Window& window,
+                     const HostThresholds& limits) {
   if (window.empty()) return {};
   const Track t = track_of(rank, series, window);
   if (t.y.empty()) return {};

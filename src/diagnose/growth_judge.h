@@ -40,7 +40,8 @@ namespace host {
 
 using Verdict = GrowthVerdict;
 
-Verdict judge_series(const RankProcess& rank, const SampledSeries& series, const Window& window, const HostThresholds& limits);
+Verdict judge_series(const RankProcess& rank, const SampledSeries& series, const Window& window,
+                     const HostThresholds& limits);
 
 }  // namespace host
 }  // namespace stepscope

@@ -11,7 +11,8 @@ namespace {
 
 // The dearest finding and what it is called; those that only hint (ADVICE) cost nothing.
 HealthCheck costs_check(const Judged& j, const std::vector<Finding>& said) {
-  HealthCheck check{.name = "no_costed_finding", .passed = true, .value = 0, .limit = j.limits->healthy_max_cost, .text = ""};
+  HealthCheck check{
+      .name = "no_costed_finding", .passed = true, .value = 0, .limit = j.limits->healthy_max_cost, .text = ""};
   for (const Finding& f : said) {
     if (urgency_of(f.kind.id()) == Urgency::kHealthy || urgency_of(f.kind.id()) == Urgency::kHint) continue;
     if (f.cost_share > *check.value) check.value = f.cost_share, check.text = f.kind.str();
@@ -22,7 +23,8 @@ HealthCheck costs_check(const Judged& j, const std::vector<Finding>& said) {
   return check;
 }
 
-// What is neither the model's compute nor said by a finding: its parts are too small for a word each, together they may not be.
+// What is neither the model's compute nor said by a finding: its parts are too small for a word each, together they may
+// not be.
 HealthCheck rest_check(const Judged& j, const CategoryShares& shares) {
   double rest = 0;
   HealthCheck check{.name = "other_time", .passed = true, .value = 0, .limit = j.limits->healthy_max_rest, .text = ""};
@@ -40,10 +42,14 @@ HealthCheck rest_check(const Judged& j, const CategoryShares& shares) {
 }
 
 HealthCheck seen_check(const Judged& j, const std::vector<Finding>& said) {
-  HealthCheck check{.name = "data_complete", .passed = !j.half_seen() && j.coverage >= j.limits->min_coverage, .value = j.coverage,
-                    .limit = j.limits->min_coverage, .text = ""};
+  HealthCheck check{.name = "data_complete",
+                    .passed = !j.half_seen() && j.coverage >= j.limits->min_coverage,
+                    .value = j.coverage,
+                    .limit = j.limits->min_coverage,
+                    .text = ""};
   for (const Finding& f : said)
-    if (f.kind == FindingKind::kIncompleteData || f.kind == FindingKind::kObserverDegraded) check.passed = false, check.text = f.kind.str();
+    if (f.kind == FindingKind::kIncompleteData || f.kind == FindingKind::kObserverDegraded)
+      check.passed = false, check.text = f.kind.str();
   return check;
 }
 
@@ -54,23 +60,29 @@ HealthCheck ranks_check(const Judged& j, const CategoryShares& shares) {
 }
 
 HealthCheck steady_check(const std::vector<Finding>& said) {
-  HealthCheck check{.name = "steady_step_time", .passed = true, .value = std::nullopt, .limit = std::nullopt, .text = ""};
+  HealthCheck check{
+      .name = "steady_step_time", .passed = true, .value = std::nullopt, .limit = std::nullopt, .text = ""};
   for (const Finding& f : said)
-    if (f.kind == FindingKind::kStepTimeChange || f.kind == FindingKind::kStepTimeDrift || f.kind == FindingKind::kStepTimeJitter)
+    if (f.kind == FindingKind::kStepTimeChange || f.kind == FindingKind::kStepTimeDrift ||
+        f.kind == FindingKind::kStepTimeJitter)
       check.passed = false, check.text = f.kind.str();
   return check;
 }
 
-std::optional<Finding> closing_word(const Judged& j, const std::vector<HealthCheck>& checks, const CategoryShares& shares) {
+std::optional<Finding> closing_word(const Judged& j, const std::vector<HealthCheck>& checks,
+                                    const CategoryShares& shares) {
   const auto failed = [&](std::string_view name) {
     return std::any_of(checks.begin(), checks.end(), [&](const HealthCheck& c) { return !c.passed && c.name == name; });
   };
-  const bool spoken_of = failed("data_complete") || failed("no_costed_finding") || failed("ranks_keep_pace") || failed("steady_step_time");
+  const bool spoken_of =
+      failed("data_complete") || failed("no_costed_finding") || failed("ranks_keep_pace") || failed("steady_step_time");
   if (spoken_of) return std::nullopt;
   double compute = 0;
   for (const Category c : kLaunchPhases) compute += shares[c];
   const bool scattered = failed("other_time"), bound_by_compute = compute >= j.limits->compute_bound_share;
-  Finding f = Finding::of(scattered ? FindingKind::kUnexplainedLoss : bound_by_compute ? FindingKind::kComputeBound : FindingKind::kBalanced);
+  Finding f = Finding::of(scattered          ? FindingKind::kUnexplainedLoss
+                          : bound_by_compute ? FindingKind::kComputeBound
+                                             : FindingKind::kBalanced);
   f.job_scope = true;
   f.coverage = j.coverage;
   f.confidence = 0.9 * j.coverage;
@@ -81,15 +93,19 @@ std::optional<Finding> closing_word(const Judged& j, const std::vector<HealthChe
   if (scattered) {
     f.cost_share = std::max(0.0, 1 - compute);
     f.cost_seconds = j.seconds(f.cost_share);
-    f.title = formatted("{} of the time is not the model's own compute, in parts of which none stands out", text_share(f.cost_share));
+    f.title = formatted("{} of the time is not the model's own compute, in parts of which none stands out",
+                        text_share(f.cost_share));
     f.action = "see the ledger for the parts; the largest is the first to look at";
-  } else if (const double optimizer = shares[Category::kOptimizer]; optimizer >= j.limits->optimizer_heavy_share * compute) {
+  } else if (const double optimizer = shares[Category::kOptimizer];
+             optimizer >= j.limits->optimizer_heavy_share * compute) {
     // The time is the model's, but not where a model's time belongs: no claim of health.
     f.cause = Cause::kOptimizerHeavy;
     f.title = formatted("The optimizer takes {} of the time, forward and backward together {}", text_share(optimizer),
                         text_share(compute - optimizer));
-    f.action = "a fused or foreach optimizer, sparse gradients for large embeddings, accumulation over several backwards, or fewer "
-               "trained parameters; see which parameters are large and hardly used";
+    f.action =
+        "a fused or foreach optimizer, sparse gradients for large embeddings, accumulation over several backwards, or "
+        "fewer "
+        "trained parameters; see which parameters are large and hardly used";
   } else if (bound_by_compute) {
     f.title = formatted("Healthy: {} of the time is the model's own compute", text_share(compute));
     f.action = "faster kernels, a smaller model or more devices are what is left to win";

@@ -1,5 +1,5 @@
-// "Healthy" is a claim: it is made of named checks, each with what was measured and what is allowed, and is said only when
-// every one of them passed. Pure; of the whole run as far as it is known.
+// "Healthy" is a claim: it is made of named checks, each with what was measured and what is allowed, and is said only
+// when every one of them passed. Pure; of the whole run as far as it is known.
 #pragma once
 
 #include <optional>

@@ -54,7 +54,8 @@ double share_at_least(const std::vector<double>& values, double limit) {
 double steps_at(const RankProcess& rank, int64_t time_ns) {
   const auto& p = rank.steps.points;
   if (p.empty()) return -1;
-  const auto it = std::lower_bound(p.begin(), p.end(), time_ns, [](const SamplePoint& s, int64_t t) { return s.time_ns < t; });
+  const auto it =
+      std::lower_bound(p.begin(), p.end(), time_ns, [](const SamplePoint& s, int64_t t) { return s.time_ns < t; });
   if (it == p.begin()) return it->value;
   if (it == p.end()) return p.back().value;
   const auto before = it - 1;
@@ -86,7 +87,9 @@ Finding begin(FindingKind kind, const HostFacts& facts) {
   return f;
 }
 
-double seconds_of(const Window& window) { return window.empty() ? 0 : static_cast<double>(window.end_ns - window.begin_ns) * 1e-9; }
+double seconds_of(const Window& window) {
+  return window.empty() ? 0 : static_cast<double>(window.end_ns - window.begin_ns) * 1e-9;
+}
 
 Evidence fact(std::string name, double value, std::optional<int> rank, std::optional<double> others) {
   return {std::move(name), rank, value, others, ""};

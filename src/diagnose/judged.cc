@@ -17,8 +17,7 @@ std::function<double(const Cell&)> time_in(Category category) {
 
 double Judged::of_row(const StepRow& row, const std::function<double(const Cell&)>& figure) {
   std::vector<double> values;
-  for (const Cell& cell : row.cells)
-    values.push_back(figure(cell));
+  for (const Cell& cell : row.cells) values.push_back(figure(cell));
   return values.empty() ? std::nan("") : lower_median(values);
 }
 
@@ -67,7 +66,8 @@ Finding Judged::of_job(FindingKind kind, Category category, double share, Severi
   f.cost_seconds = seconds(share);
   f.coverage = coverage;
   f.confidence = std::min(0.99, coverage * (rows.size() >= 32 ? 0.97 : 0.85));
-  f.first_step = onset(limits->onset_share * per_step_ms(figure), [&](const StepRow& row) { return of_row(row, figure); }, late);
+  f.first_step =
+      onset(limits->onset_share * per_step_ms(figure), [&](const StepRow& row) { return of_row(row, figure); }, late);
   f.last_step = last_step();
   f.evidence.push_back({f.phase + "_share", {}, share, {}, ""});
   f.evidence.push_back({f.phase + "_ms_per_step", {}, per_step_ms(figure), {}, ""});
@@ -110,9 +110,12 @@ std::vector<OpenStep> Judged::overdue_steps() const {
   for (const StepRow* row : with_warmup.rows) walls.push_back(row->wall_ms * 1e-3);
   if (walls.empty()) return {};
   const double longest_s = *std::max_element(walls.begin(), walls.end());
-  const double least_s = std::max({limits->standstill_s, limits->standstill_steps * median(std::move(walls)), longest_s});
+  const double least_s =
+      std::max({limits->standstill_s, limits->standstill_steps * median(std::move(walls)), longest_s});
   // Others wait for a rank that is at it.
-  const bool pauses = std::any_of(lives->begin(), lives->end(), [](const auto& life) { return !life.second.teardown_begun && takes_long(life.second.open_phase); });
+  const bool pauses = std::any_of(lives->begin(), lives->end(), [](const auto& life) {
+    return !life.second.teardown_begun && takes_long(life.second.open_phase);
+  });
   const double limit_s = pauses ? std::max(least_s, limits->standstill_pause_s) : least_s;
   std::vector<OpenStep> out;
   for (const auto& [rank, life] : *lives) {
@@ -127,7 +130,9 @@ std::vector<OpenStep> Judged::overdue_steps() const {
 }
 
 Severity Judged::severity(double share) const {
-  return share >= limits->crit_share ? Severity::kCrit : share >= limits->warn_share ? Severity::kWarn : Severity::kInfo;
+  return share >= limits->crit_share   ? Severity::kCrit
+         : share >= limits->warn_share ? Severity::kWarn
+                                       : Severity::kInfo;
 }
 
 Severity Judged::share_severity(double share) const {
@@ -145,21 +150,24 @@ bool Judged::on_device() const {
 size_t Judged::batches_ahead() const {
   uint32_t most = 0;
   for (const StepRow* row : with_warmup.rows)
-    for (const Cell& cell : row->cells)
-      most = std::max(most, cell.fetch_in_flight);
+    for (const Cell& cell : row->cells) most = std::max(most, cell.fetch_in_flight);
   return most;
 }
 
 size_t Judged::steps_hidden_by_queue(double share) const {
   constexpr double kLeastShare = 0.05;
   const size_t ahead = batches_ahead();
-  return ahead == 0 ? 0 : static_cast<size_t>(std::ceil(static_cast<double>(ahead + 1) / std::clamp(share, kLeastShare, 1.0)));
+  return ahead == 0
+             ? 0
+             : static_cast<size_t>(std::ceil(static_cast<double>(ahead + 1) / std::clamp(share, kLeastShare, 1.0)));
 }
 
 int64_t Judged::first_step() const { return with_warmup.empty() ? -1 : with_warmup.rows.front()->step; }
 int64_t Judged::last_step() const { return with_warmup.empty() ? -1 : with_warmup.rows.back()->step; }
 
-bool is_compute(Category category) { return std::find(kLaunchPhases.begin(), kLaunchPhases.end(), category) != kLaunchPhases.end(); }
+bool is_compute(Category category) {
+  return std::find(kLaunchPhases.begin(), kLaunchPhases.end(), category) != kLaunchPhases.end();
+}
 
 std::string text_ms(double ms) {
   if (ms >= 10'000) return formatted("{:.0f} s", ms / 1000);

@@ -18,18 +18,23 @@ void take_room(const Judged& j, RankMemory& m) {
   const auto found = j.rooms->find(m.rank);
   if (found == j.rooms->end()) return;
   const DeviceRoom& room = found->second;
-  // What torch says is what torch can have (a MIG slice, a limit of the driver); the board's size only where it is silent.
+  // What torch says is what torch can have (a MIG slice, a limit of the driver); the board's size only where it is
+  // silent.
   if (m.capacity_bytes <= 0) m.capacity_bytes = room.capacity_bytes;
-  if (room.own_bytes > 0) m.own_extra_bytes = std::clamp(room.own_bytes - m.reserved_bytes, 0.0, kMostExtraShare * m.capacity_bytes);
+  if (room.own_bytes > 0)
+    m.own_extra_bytes = std::clamp(room.own_bytes - m.reserved_bytes, 0.0, kMostExtraShare * m.capacity_bytes);
   m.other_ranks_bytes = room.other_ranks_bytes;
   m.others = room.others;
-  std::sort(m.others.begin(), m.others.end(), [](const DeviceTenant& a, const DeviceTenant& b) { return a.bytes > b.bytes; });
+  std::sort(m.others.begin(), m.others.end(),
+            [](const DeviceTenant& a, const DeviceTenant& b) { return a.bytes > b.bytes; });
   for (const DeviceTenant& t : m.others) m.others_bytes += t.bytes;
 }
 
 }  // namespace
 
-double RankMemory::demand_share() const { return share(peak_bytes + own_extra_bytes + others_bytes + other_ranks_bytes); }
+double RankMemory::demand_share() const {
+  return share(peak_bytes + own_extra_bytes + others_bytes + other_ranks_bytes);
+}
 
 std::vector<RankMemory> measured(const Judged& j) {
   std::vector<RankMemory> out;

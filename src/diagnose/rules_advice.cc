@@ -29,7 +29,8 @@ const ConfigFact* Configuration::find(std::string_view subject) const {
 
 const ConfigFact* Configuration::find(std::string_view subject, uint64_t id) const {
   const auto& list = life_.configuration;
-  const auto found = std::find_if(list.begin(), list.end(), [&](const ConfigFact& f) { return f.subject == subject && f.id == id; });
+  const auto found =
+      std::find_if(list.begin(), list.end(), [&](const ConfigFact& f) { return f.subject == subject && f.id == id; });
   return found == list.end() ? nullptr : &*found;
 }
 

@@ -1,5 +1,6 @@
-// ADVICE: hints on the configuration, from facts that the hooks told once (RankLife::configuration) and shares that were
-// measured. Always info, never primary, each can be silenced by its cause. One file per subject (rules_advice_*.cc).
+// ADVICE: hints on the configuration, from facts that the hooks told once (RankLife::configuration) and shares that
+// were measured. Always info, never primary, each can be silenced by its cause. One file per subject
+// (rules_advice_*.cc).
 #pragma once
 
 #include <string>
@@ -26,7 +27,8 @@ class Configuration {
   const ConfigFact* find(std::string_view subject, uint64_t id) const;
   // Loaders whose batches led to gradients.
   std::vector<const ConfigFact*> training_loaders() const;
-  // Ranks that hold the whole model or a shard of it and take different batches: what DDP or FSDP was given; 1 = neither.
+  // Ranks that hold the whole model or a shard of it and take different batches: what DDP or FSDP was given; 1 =
+  // neither.
   int data_ranks() const;
 
  private:

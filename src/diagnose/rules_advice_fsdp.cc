@@ -13,16 +13,20 @@ void wrapping(const Judged& j, const ConfigFact& fsdp, std::vector<Advice>& out)
   const double root = number(fsdp, "root_parameters", 0), median = number(fsdp, "median_parameters", 0);
   const Evidence counted{"units", {}, units, {}, ""};
   if (parameters >= j.limits->advice_fsdp_min_parameters && root >= j.limits->advice_fsdp_root_share * parameters) {
-    out.push_back({Cause::kFsdpRootUnit,
-                   formatted("FSDP gathers {} of the parameters as one unit: they all lie whole on each device while it runs", text_share(root / parameters)),
-                   "wrap the repeated blocks too: fully_shard(block) for each before fully_shard(model), or an auto_wrap_policy",
-                   {counted, {"root_parameters", {}, root, {}, ""}, {"parameters", {}, parameters, {}, ""}}});
+    out.push_back(
+        {Cause::kFsdpRootUnit,
+         formatted("FSDP gathers {} of the parameters as one unit: they all lie whole on each device while it runs",
+                   text_share(root / parameters)),
+         "wrap the repeated blocks too: fully_shard(block) for each before fully_shard(model), or an auto_wrap_policy",
+         {counted, {"root_parameters", {}, root, {}, ""}, {"parameters", {}, parameters, {}, ""}}});
   }
   if (units >= j.limits->advice_fsdp_many_units && median < j.limits->advice_fsdp_tiny_parameters) {
-    out.push_back({Cause::kFsdpTinyUnits,
-                   formatted("FSDP has {:.0f} units with {:.0f} parameters in the median: many small all-gathers per step", units, median),
-                   "wrap whole blocks, not single layers",
-                   {counted, {"median_parameters", {}, median, {}, ""}}});
+    out.push_back(
+        {Cause::kFsdpTinyUnits,
+         formatted("FSDP has {:.0f} units with {:.0f} parameters in the median: many small all-gathers per step", units,
+                   median),
+         "wrap whole blocks, not single layers",
+         {counted, {"median_parameters", {}, median, {}, ""}}});
   }
 }
 
@@ -41,10 +45,12 @@ void cpu_offload(const Judged& j, const ConfigFact& fsdp, std::vector<Advice>& o
   for (const StepRow* row : j.with_warmup.rows)
     for (const Cell& cell : row->cells) most = std::max(most, cell.reserved_bytes);
   if (most < 0 || most > j.limits->advice_offload_idle_share * capacity) return;
-  out.push_back({Cause::kCpuOffload,
-                 formatted("FSDP keeps parameters in host memory although the devices never used more than {} of theirs", text_share(most / capacity)),
-                 "leave the offload policy out, as long as the parameters fit",
-                 {{"reserved_bytes", {}, most, {}, ""}, {"device_bytes", {}, capacity, {}, ""}}});
+  out.push_back(
+      {Cause::kCpuOffload,
+       formatted("FSDP keeps parameters in host memory although the devices never used more than {} of theirs",
+                 text_share(most / capacity)),
+       "leave the offload policy out, as long as the parameters fit",
+       {{"reserved_bytes", {}, most, {}, ""}, {"device_bytes", {}, capacity, {}, ""}}});
 }
 
 }  // namespace

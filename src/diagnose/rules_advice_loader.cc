@@ -17,22 +17,29 @@ bool has_torch_sampler(const ConfigFact& loader) {
 
 void distributed_sampler(const ConfigFact& loader, int world, std::vector<Advice>& out) {
   // A Subset or a batch sampler of one's own may have been made per rank.
-  const bool whole = has_torch_sampler(loader) && text(loader, "batch_sampler") == "BatchSampler" && text(loader, "dataset") != "Subset";
+  const bool whole = has_torch_sampler(loader) && text(loader, "batch_sampler") == "BatchSampler" &&
+                     text(loader, "dataset") != "Subset";
   if (world < 2 || number(loader, "iterable", 0) != 0 || !whole) return;
   out.push_back({Cause::kDistributedSampler,
-                 formatted("Each of {} ranks draws from the whole dataset: its loader has a {}, no DistributedSampler", world, text(loader, "sampler")),
-                 "sampler=DistributedSampler(dataset), shuffle left to it; ignore this where the dataset is already split by rank",
-                 {{"dataset_samples", {}, number(loader, "samples", 0), {}, ""}, {"world_size", {}, static_cast<double>(world), {}, ""}}});
+                 formatted("Each of {} ranks draws from the whole dataset: its loader has a {}, no DistributedSampler",
+                           world, text(loader, "sampler")),
+                 "sampler=DistributedSampler(dataset), shuffle left to it; ignore this where the dataset is already "
+                 "split by rank",
+                 {{"dataset_samples", {}, number(loader, "samples", 0), {}, ""},
+                  {"world_size", {}, static_cast<double>(world), {}, ""}}});
 }
 
 void set_epoch(const Judged& j, const ConfigFact& loader, std::vector<Advice>& out) {
   const double epochs = number(loader, "epochs", 1);
   const bool shuffles = number(loader, "distributed", 0) != 0 && number(loader, "shuffle", 0) != 0;
   if (!shuffles || epochs < j.limits->advice_min_epochs || number(loader, "distinct_epochs", 2) > 1) return;
-  out.push_back({Cause::kSetEpoch,
-                 formatted("The DistributedSampler gives the same order in every epoch: set_epoch was not called in {:.0f} epochs", epochs),
-                 "call loader.sampler.set_epoch(epoch) before each epoch",
-                 {{"epochs", {}, epochs, {}, ""}, {"sampler_epoch", {}, number(loader, "sampler_epoch", 0), {}, ""}}});
+  out.push_back(
+      {Cause::kSetEpoch,
+       formatted(
+           "The DistributedSampler gives the same order in every epoch: set_epoch was not called in {:.0f} epochs",
+           epochs),
+       "call loader.sampler.set_epoch(epoch) before each epoch",
+       {{"epochs", {}, epochs, {}, ""}, {"sampler_epoch", {}, number(loader, "sampler_epoch", 0), {}, ""}}});
 }
 
 void uneven_batches(const Judged& j, const ConfigFact& loader, std::vector<Advice>& out) {
@@ -47,39 +54,52 @@ void uneven_batches(const Judged& j, const ConfigFact& loader, std::vector<Advic
     if (batches > most) most = batches, most_rank = rank;
   }
   if (least == most) return;
-  out.push_back({Cause::kUnevenBatches,
-                 formatted("Ranks have {:.0f} to {:.0f} batches per epoch: the longer ones wait for partners that are done", least, most),
-                 "give every rank as many batches: DistributedSampler (it pads), drop_last=True, or DDP's join() context",
-                 {{"batches_per_epoch", least_rank, least, {}, ""}, {"batches_per_epoch", most_rank, most, {}, ""}}});
+  out.push_back(
+      {Cause::kUnevenBatches,
+       formatted("Ranks have {:.0f} to {:.0f} batches per epoch: the longer ones wait for partners that are done",
+                 least, most),
+       "give every rank as many batches: DistributedSampler (it pads), drop_last=True, or DDP's join() context",
+       {{"batches_per_epoch", least_rank, least, {}, ""}, {"batches_per_epoch", most_rank, most, {}, ""}}});
 }
 
 void last_batch(const ConfigFact& loader, int world, std::vector<Advice>& out) {
   const double samples = number(loader, "samples", 0), batch = number(loader, "batch", 0);
   const bool counted = has_torch_sampler(loader) || number(loader, "distributed", 0) != 0;
-  if (world < 2 || samples <= 0 || batch <= 1 || !counted || number(loader, "drop_last", 0) != 0 || number(loader, "iterable", 0) != 0) return;
+  if (world < 2 || samples <= 0 || batch <= 1 || !counted || number(loader, "drop_last", 0) != 0 ||
+      number(loader, "iterable", 0) != 0)
+    return;
   const double of_rank = number(loader, "distributed", 0) != 0 ? number(loader, "sampler_samples", 0) : samples;
   const double rest = std::fmod(of_rank, batch);
   if (of_rank < batch || rest == 0) return;
-  out.push_back({Cause::kLastBatch,
-                 formatted("The last batch of each epoch has {:.0f} of {:.0f} samples, and its gradients count as much as the others'", rest, batch),
-                 "drop_last=True, or a batch size that divides the samples of a rank; another shape also makes torch.compile compile again",
-                 {{"samples_per_rank", {}, of_rank, {}, ""}, {"batch_size", {}, batch, {}, ""}, {"last_batch_size", {}, rest, {}, ""}}});
+  out.push_back(
+      {Cause::kLastBatch,
+       formatted(
+           "The last batch of each epoch has {:.0f} of {:.0f} samples, and its gradients count as much as the others'",
+           rest, batch),
+       "drop_last=True, or a batch size that divides the samples of a rank; another shape also makes torch.compile "
+       "compile again",
+       {{"samples_per_rank", {}, of_rank, {}, ""},
+        {"batch_size", {}, batch, {}, ""},
+        {"last_batch_size", {}, rest, {}, ""}}});
 }
 
 void num_workers(const Judged& j, const ConfigFact& loader, std::vector<Advice>& out) {
   const double share = j.share_of_job(Category::kInputWait);
   if (number(loader, "workers", 1) != 0 || share < j.limits->advice_input_share) return;
-  out.push_back({Cause::kNumWorkers,
-                 formatted("The training process loads its batches itself (num_workers=0) and spends {} of the time on it", text_share(share)),
-                 "num_workers=2 or more: batches are then made while the model computes",
-                 {{"input_wait_share", {}, share, {}, ""}, {"num_workers", {}, 0, {}, ""}}});
+  out.push_back(
+      {Cause::kNumWorkers,
+       formatted("The training process loads its batches itself (num_workers=0) and spends {} of the time on it",
+                 text_share(share)),
+       "num_workers=2 or more: batches are then made while the model computes",
+       {{"input_wait_share", {}, share, {}, ""}, {"num_workers", {}, 0, {}, ""}}});
 }
 
 void pin_memory(const Judged& j, const ConfigFact& loader, std::vector<Advice>& out) {
   const double share = j.share_of_job(Category::kH2d);
   if (number(loader, "pin", 1) != 0 || share < j.limits->advice_h2d_share) return;
   out.push_back({Cause::kPinMemory,
-                 formatted("Copies to the device block the training for {} of the time, from memory that is not pinned", text_share(share)),
+                 formatted("Copies to the device block the training for {} of the time, from memory that is not pinned",
+                           text_share(share)),
                  "pin_memory=True in the loader and .to(device, non_blocking=True)",
                  {{"h2d_share", {}, share, {}, ""}, {"pin_memory", {}, 0, {}, ""}}});
 }
@@ -91,7 +111,9 @@ void persistent_workers(const Judged& j, const ConfigFact& loader, std::vector<A
   out.push_back({Cause::kPersistentWorkers,
                  formatted("Every epoch starts its loader workers anew, {} of the time", text_share(share)),
                  "persistent_workers=True",
-                 {{"epoch_start_share", {}, share, {}, ""}, {"num_workers", {}, number(loader, "workers", 0), {}, ""}, {"epochs", {}, epochs, {}, ""}}});
+                 {{"epoch_start_share", {}, share, {}, ""},
+                  {"num_workers", {}, number(loader, "workers", 0), {}, ""},
+                  {"epochs", {}, epochs, {}, ""}}});
 }
 
 }  // namespace
@@ -100,7 +122,9 @@ std::vector<Advice> advice_on_loaders(const Judged& j, const Configuration& c) {
   std::vector<Advice> out;
   const int world = c.data_ranks();
   const bool measured = j.rows.size() >= static_cast<size_t>(j.limits->min_steps);
-  const auto said = [&](Cause cause) { return std::any_of(out.begin(), out.end(), [&](const Advice& a) { return a.cause == cause; }); };
+  const auto said = [&](Cause cause) {
+    return std::any_of(out.begin(), out.end(), [&](const Advice& a) { return a.cause == cause; });
+  };
   for (const ConfigFact* loader : c.training_loaders()) {
     std::vector<Advice> of_loader;
     distributed_sampler(*loader, world, of_loader);

@@ -26,10 +26,11 @@ void threads(const Judged& j, std::vector<Advice>& out) {
   }
   for (const auto& [name, host] : hosts) {
     if (host.ranks < 2 || host.cores <= 0 || host.threads <= host.cores) continue;
-    out.push_back({Cause::kThreads,
-                   formatted("{} ranks with {:.0f} threads in all share {:.0f} cores", host.ranks, host.threads, host.cores),
-                   formatted("OMP_NUM_THREADS={:.0f}, or torch.set_num_threads", std::max(1.0, host.cores / host.ranks)),
-                   {{"threads", {}, host.threads, {}, ""}, {"cores", {}, host.cores, {}, ""}, {"host", {}, {}, {}, name}}});
+    out.push_back(
+        {Cause::kThreads,
+         formatted("{} ranks with {:.0f} threads in all share {:.0f} cores", host.ranks, host.threads, host.cores),
+         formatted("OMP_NUM_THREADS={:.0f}, or torch.set_num_threads", std::max(1.0, host.cores / host.ranks)),
+         {{"threads", {}, host.threads, {}, ""}, {"cores", {}, host.cores, {}, ""}, {"host", {}, {}, {}, name}}});
     return;
   }
 }
@@ -38,15 +39,17 @@ void destroy_process_group(const Judged& j, std::vector<Advice>& out) {
   if (!j.over) return;
   std::vector<int> ranks;
   for (const auto& [rank, life] : *j.lives) {
-    const bool orderly = life.ended && life.clean_exit && life.exception.empty() && !life.stopped && life.exit_code <= 0;
+    const bool orderly =
+        life.ended && life.clean_exit && life.exception.empty() && !life.stopped && life.exit_code <= 0;
     if (!orderly) return;
     if (life.init_end_ns > 0 && !life.group_destroyed) ranks.push_back(rank);
   }
   if (ranks.empty()) return;
-  out.push_back({Cause::kDestroyProcessGroup,
-                 text_ranks(ranks) + " ended without torch.distributed.destroy_process_group()",
-                 "call it last: without it a rank may leave while others still talk to it, and NCCL may hang or abort at exit",
-                 {{"ranks", {}, static_cast<double>(ranks.size()), {}, ""}}});
+  out.push_back(
+      {Cause::kDestroyProcessGroup,
+       text_ranks(ranks) + " ended without torch.distributed.destroy_process_group()",
+       "call it last: without it a rank may leave while others still talk to it, and NCCL may hang or abort at exit",
+       {{"ranks", {}, static_cast<double>(ranks.size()), {}, ""}}});
 }
 
 }  // namespace

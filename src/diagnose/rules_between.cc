@@ -1,5 +1,6 @@
 // Time between the parts of training: CHECKPOINT_STALL, VALIDATION_HEAVY, EPOCH_START_STALL, RECOMPILE_STORM, and
-// BETWEEN_STEPS_HEAVY where their sum says more than each alone. Each costs the job what its longest rank spends in it per step.
+// BETWEEN_STEPS_HEAVY where their sum says more than each alone. Each costs the job what its longest rank spends in it
+// per step.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -17,7 +18,7 @@ struct Between {
   double cost_ms = 0, event_ms = 0;  // total; median over the steps that have it
   size_t events = 0;
   int64_t first = -1, last = -1;
-  std::vector<int> ranks;            // who spends it; empty = all
+  std::vector<int> ranks;  // who spends it; empty = all
 };
 
 // `figure(cell)`: ms of a rank in a step.
@@ -52,12 +53,22 @@ Between measure(const Judged& j, const Rows& rows, Figure figure) {
 // What a run begins with: an event of the same kind at its first step, or before it.
 enum class Opening { kNone, kFirstStep, kBefore };
 
-struct KindOf { Category category; Opening opening; FindingKind kind; const char* words; const char* action; };
+struct KindOf {
+  Category category;
+  Opening opening;
+  FindingKind kind;
+  const char* words;
+  const char* action;
+};
 constexpr KindOf kKinds[] = {
-    {Category::kCheckpoint, Opening::kNone, FindingKind::kCheckpointStall, "saving checkpoints", "save less often or asynchronously (torch.distributed.checkpoint.async_save), to faster storage"},
-    {Category::kValidation, Opening::kNone, FindingKind::kValidationHeavy, "validation", "validate less often, on fewer batches, or share the validation set among ranks"},
-    {Category::kEpochStart, Opening::kBefore, FindingKind::kEpochStartStall, "starting epochs (new loader workers)", "keep the workers: persistent_workers=True, and open files lazily in the workers"},
-    {Category::kCompile, Opening::kFirstStep, FindingKind::kRecompileStorm, "recompiling", "keep shapes few: pad to buckets, mark dimensions dynamic, see TORCH_LOGS=recompiles"},
+    {Category::kCheckpoint, Opening::kNone, FindingKind::kCheckpointStall, "saving checkpoints",
+     "save less often or asynchronously (torch.distributed.checkpoint.async_save), to faster storage"},
+    {Category::kValidation, Opening::kNone, FindingKind::kValidationHeavy, "validation",
+     "validate less often, on fewer batches, or share the validation set among ranks"},
+    {Category::kEpochStart, Opening::kBefore, FindingKind::kEpochStartStall, "starting epochs (new loader workers)",
+     "keep the workers: persistent_workers=True, and open files lazily in the workers"},
+    {Category::kCompile, Opening::kFirstStep, FindingKind::kRecompileStorm, "recompiling",
+     "keep shapes few: pad to buckets, mark dimensions dynamic, see TORCH_LOGS=recompiles"},
 };
 
 // Events that come as regularly as from the first one on began with the run: the first workers were started before the
@@ -66,7 +77,9 @@ int64_t onset_of(const Judged& j, const KindOf& k, const Between& b) {
   if (k.opening == Opening::kNone || b.events < 2 || j.first_step() != 0) return b.first;
   if (k.opening == Opening::kFirstStep) {
     const std::vector<Cell>& cells = j.with_warmup.rows.front()->cells;
-    if (std::none_of(cells.begin(), cells.end(), [&](const Cell& cell) { return cell.ms[index(k.category)] >= j.limits->between_event_ms; })) return b.first;
+    if (std::none_of(cells.begin(), cells.end(),
+                     [&](const Cell& cell) { return cell.ms[index(k.category)] >= j.limits->between_event_ms; }))
+      return b.first;
   }
   const double between = static_cast<double>(b.last - b.first) / static_cast<double>(b.events - 1);
   return static_cast<double>(b.first) <= j.limits->between_first_factor * between ? 0 : b.first;
@@ -90,20 +103,25 @@ Finding finding_of(const Judged& j, const KindOf& k, const Between& b, double sh
   f.confidence = 0.95;
   f.first_step = onset_of(j, k, b);
   f.last_step = b.last;
-  f.title = formatted("{} of the time goes into {}: {} in {} steps{}", text_share(share), k.words, text_ms(b.event_ms), b.events,
-                      f.job_scope || j.seen.size() < 2 ? "" : ", on " + text_ranks(b.ranks) + (j.half_seen() ? " while the others seen wait" : " while the others wait"));
+  f.title = formatted(
+      "{} of the time goes into {}: {} in {} steps{}", text_share(share), k.words, text_ms(b.event_ms), b.events,
+      f.job_scope || j.seen.size() < 2
+          ? ""
+          : ", on " + text_ranks(b.ranks) + (j.half_seen() ? " while the others seen wait" : " while the others wait"));
   f.action = k.action;
   f.evidence.push_back({f.phase + "_ms", {}, b.event_ms, {}, ""});
   f.evidence.push_back({"affected_steps", {}, static_cast<double>(b.events), {}, ""});
   if (b.events > 1)
-    f.evidence.push_back({"steps_between", {}, static_cast<double>(b.last - b.first) / static_cast<double>(b.events - 1), {}, ""});
+    f.evidence.push_back(
+        {"steps_between", {}, static_cast<double>(b.last - b.first) / static_cast<double>(b.events - 1), {}, ""});
   return f;
 }
 
 // Work without a name between the steps: what stands out in a few of them, on whichever rank it lies.
 Between unnamed_work(const Judged& j) {
   const auto unnamed_ms = [](const Cell& cell) {
-    return static_cast<double>(cell.ms[index(Category::kUnattributed)] + cell.ms[index(Category::kUserCode)] + cell.ms[index(Category::kLogging)]);
+    return static_cast<double>(cell.ms[index(Category::kUnattributed)] + cell.ms[index(Category::kUserCode)] +
+                               cell.ms[index(Category::kLogging)]);
   };
   std::map<int, std::vector<double>> by_rank;
   for (const StepRow* row : j.rows.rows)
@@ -145,7 +163,8 @@ Finding finding_of(const Judged& j, const Sum& sum) {
   f.confidence = 0.9;
   f.first_step = sum.first;
   f.last_step = sum.last;
-  f.title = formatted("{} of the time lies between the steps: {}", text_share(sum.share), sum.parts.empty() ? "many small parts" : sum.parts);
+  f.title = formatted("{} of the time lies between the steps: {}", text_share(sum.share),
+                      sum.parts.empty() ? "many small parts" : sum.parts);
   f.action = "see the ledger for the parts; do each less often or off the training thread";
   return f;
 }
@@ -163,7 +182,8 @@ void judge_between(const Judged& j, std::vector<Finding>& out) {
     const double share = b.cost_ms / wall;
     if (k.category != Category::kCompile) sum.add(b, share, k.words, true);
     // One compile, one first epoch or one checkpoint is the price of a run; it is a stall when it comes again.
-    const double repeats = k.category == Category::kCompile ? j.limits->recompile_min_repeats : j.limits->between_min_repeats;
+    const double repeats =
+        k.category == Category::kCompile ? j.limits->recompile_min_repeats : j.limits->between_min_repeats;
     if (static_cast<double>(b.events) < repeats || j.severity(share) == Severity::kInfo) continue;
     out.push_back(finding_of(j, k, b, share));
     said |= k.category != Category::kCompile;
@@ -173,7 +193,8 @@ void judge_between(const Judged& j, std::vector<Finding>& out) {
     sum.add(b, b.cost_ms / wall, "work without a name" + (b.ranks.empty() ? "" : " on " + text_ranks(b.ranks)), false);
   }
   // A part that has a finding of its own, and is nearly all of it, has said it.
-  const bool more = sum.largest <= j.limits->between_part_share * sum.share && sum.share - sum.largest >= j.limits->warn_share;
+  const bool more =
+      sum.largest <= j.limits->between_part_share * sum.share && sum.share - sum.largest >= j.limits->warn_share;
   if ((!said || more) && sum.share >= j.limits->share_kind_warn) out.push_back(finding_of(j, sum));
 }
 

@@ -30,7 +30,8 @@ void judge_bound(const Judged& j, std::vector<Finding>& out) {
     out.push_back(std::move(f));
   }
   const double residual = j.share_of_job(Category::kUnattributed);
-  if (j.share_severity(residual) != Severity::kInfo && j.per_step_ms(Category::kUnattributed) >= j.limits->wait_heavy_min_ms) {
+  if (j.share_severity(residual) != Severity::kInfo &&
+      j.per_step_ms(Category::kUnattributed) >= j.limits->wait_heavy_min_ms) {
     Finding f = j.of_job(FindingKind::kWaitHeavy, Category::kUnattributed, residual, j.share_severity(residual));
     f.title = formatted("{} of the time belongs to no known phase, {} per step", text_share(residual),
                         text_ms(j.per_step_ms(Category::kUnattributed)));

@@ -1,9 +1,9 @@
 // COMM_BOUND: communication that nothing hides takes much of the step, and it is the data that take it.
 //
-// A device's transfers last as long as the link needs. On the host's clock they are carried by threads that want a core:
-// there the same collectives take several times longer in one step than in the next, although nobody is late. What half of
-// the like steps (as many collectives, bytes within a factor of two) do not exceed is the transfer; what a step takes
-// beyond it is a wait for the host, said as info (contention): docs/decisions/0006.
+// A device's transfers last as long as the link needs. On the host's clock they are carried by threads that want a
+// core: there the same collectives take several times longer in one step than in the next, although nobody is late.
+// What half of the like steps (as many collectives, bytes within a factor of two) do not exceed is the transfer; what a
+// step takes beyond it is a wait for the host, said as info (contention): docs/decisions/0006.
 #include <cmath>
 #include <map>
 
@@ -53,16 +53,20 @@ void judge_comm(const Judged& j, std::vector<Finding>& out) {
     Finding f = j.of_job(FindingKind::kCommBound, Category::kCommTransfer, exposed, severity);
     f.title = formatted("Communication that nothing hides takes {} of the time, {} per step", text_share(exposed),
                         text_ms(j.per_step_ms(Category::kCommTransfer)));
-    f.action = "send less or hide more: larger batches or accumulation with no_sync, gradient compression, larger buckets, a faster link";
+    f.action =
+        "send less or hide more: larger batches or accumulation with no_sync, gradient compression, larger buckets, a "
+        "faster link";
     out.push_back(std::move(f));
     return;
   }
   Finding f = j.of_job(FindingKind::kCommBound, Category::kCommTransfer, exposed, Severity::kInfo);
   f.cause = Cause::kContention;
   f.evidence.push_back({"comm_usual_share", {}, link, {}, ""});
-  f.title = formatted("Communication takes {} of the time; with no step slower than usual it would take {}", text_share(exposed),
-                      text_share(link));
-  f.action = "the same data go faster in quiet steps: leave cores to the threads that carry them, fewer ranks or threads per host";
+  f.title = formatted("Communication takes {} of the time; with no step slower than usual it would take {}",
+                      text_share(exposed), text_share(link));
+  f.action =
+      "the same data go faster in quiet steps: leave cores to the threads that carry them, fewer ranks or threads per "
+      "host";
   out.push_back(std::move(f));
 }
 

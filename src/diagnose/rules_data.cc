@@ -19,14 +19,19 @@ Finding about_data(FindingKind kind, std::string title, std::string action) {
 
 // Steps that should long have ended: what they cost is in no figure of the steps that have.
 void add_standstill(const Judged& j, const std::vector<OpenStep>& overdue, Finding& f) {
-  const OpenStep& longest = *std::max_element(overdue.begin(), overdue.end(), [](const OpenStep& a, const OpenStep& b) { return a.open_s < b.open_s; });
+  const OpenStep& longest = *std::max_element(overdue.begin(), overdue.end(),
+                                              [](const OpenStep& a, const OpenStep& b) { return a.open_s < b.open_s; });
   std::vector<int> ranks;
   for (const OpenStep& open : overdue) ranks.push_back(open.rank);
   const std::string phase = longest.phase == Category::kUnattributed ? "" : formatted(", in {}", name(longest.phase));
-  const std::string words = formatted("step {} of {} has not ended after {:.0f} s{}", longest.step, text_ranks(ranks), longest.open_s, phase);
-  if (f.title.empty()) f.title = "S" + words.substr(1);
-  else f.title += "; " + words;
-  if (f.action.empty()) f.action = "see what these ranks are at: py-spy dump, or the job's log; the figures rest on the steps before";
+  const std::string words =
+      formatted("step {} of {} has not ended after {:.0f} s{}", longest.step, text_ranks(ranks), longest.open_s, phase);
+  if (f.title.empty())
+    f.title = "S" + words.substr(1);
+  else
+    f.title += "; " + words;
+  if (f.action.empty())
+    f.action = "see what these ranks are at: py-spy dump, or the job's log; the figures rest on the steps before";
   const double share = longest.open_s / (longest.open_s + j.run_wall_ms * 1e-3);
   if (share >= j.limits->warn_share) f.severity = std::max(f.severity, Severity::kWarn);
   if (share > f.cost_share) {
@@ -35,7 +40,8 @@ void add_standstill(const Judged& j, const std::vector<OpenStep>& overdue, Findi
     f.phase = std::string(name(longest.phase));
     f.first_step = f.last_step = longest.step;
   }
-  for (const OpenStep& open : overdue) f.evidence.push_back({"open_step_s", open.rank, open.open_s, {}, std::string(name(open.phase))});
+  for (const OpenStep& open : overdue)
+    f.evidence.push_back({"open_step_s", open.rank, open.open_s, {}, std::string(name(open.phase))});
 }
 
 }  // namespace
@@ -44,13 +50,15 @@ void judge_data(const Judged& j, std::vector<Finding>& out) {
   const Thresholds& t = *j.limits;
   if (j.steps_closed == 0) {
     if (!j.over || j.unhooked) return;  // the hooks are missing, not the training: OBSERVER_DEGRADED says so
-    out.push_back(about_data(FindingKind::kNoData, "No training step was seen",
-                             "check that the script trains with torch and an optimizer; mark steps with stepscope.trace_step"));
+    out.push_back(
+        about_data(FindingKind::kNoData, "No training step was seen",
+                   "check that the script trains with torch and an optimizer; mark steps with stepscope.trace_step"));
     return;
   }
   const auto needed = static_cast<uint32_t>(t.warmup_steps + t.min_steps);
   if (j.steps_closed < needed) {
-    Finding f = about_data(FindingKind::kWarmup, formatted("{} steps seen, {} are needed for a verdict", j.steps_closed, needed),
+    Finding f = about_data(FindingKind::kWarmup,
+                           formatted("{} steps seen, {} are needed for a verdict", j.steps_closed, needed),
                            "let it run longer");
     f.coverage = j.coverage;
     out.push_back(std::move(f));
@@ -78,9 +86,10 @@ void judge_data(const Judged& j, std::vector<Finding>& out) {
     title += formatted("; {} of the time of those seen goes into waiting for {}", text_share(unresolved),
                        j.half_seen() ? "the others, or into the link: which of them cannot be told"
                                      : "ranks whose part was not seen, or into the link: which of them cannot be told");
-  Finding f = about_data(FindingKind::kIncompleteData, std::move(title),
-                         j.half_seen() ? "observe the job's other nodes too; a verdict about the whole job needs every rank"
-                                       : "see the observer section for what was not seen and why");
+  Finding f =
+      about_data(FindingKind::kIncompleteData, std::move(title),
+                 j.half_seen() ? "observe the job's other nodes too; a verdict about the whole job needs every rank"
+                               : "see the observer section for what was not seen and why");
   f.coverage = j.coverage;
   f.of_seen = j.half_seen();
   if (priced) {
@@ -95,7 +104,8 @@ void judge_data(const Judged& j, std::vector<Finding>& out) {
     f.evidence.push_back({"unresolved_share", {}, unresolved, {}, ""});
     f.evidence.push_back({"unresolved_ms_per_step", {}, j.per_step_ms(Category::kUnresolved), {}, ""});
   }
-  if (!silent.empty()) f.evidence.push_back({"ranks_without_steps", {}, static_cast<double>(silent.size()), {}, text_ranks(silent)});
+  if (!silent.empty())
+    f.evidence.push_back({"ranks_without_steps", {}, static_cast<double>(silent.size()), {}, text_ranks(silent)});
   if (missing > 0) f.evidence.push_back({"ranks_not_seen", {}, static_cast<double>(missing), {}, ""});
   if (!overdue.empty()) add_standstill(j, overdue, f);
   out.push_back(std::move(f));

@@ -1,5 +1,5 @@
-// How host and device work together: HOST_BOUND (the device runs dry because the host launches too slowly) and SYNC_STALL
-// (the program waits for the device in most steps, so that the host cannot run ahead of it).
+// How host and device work together: HOST_BOUND (the device runs dry because the host launches too slowly) and
+// SYNC_STALL (the program waits for the device in most steps, so that the host cannot run ahead of it).
 #include <algorithm>
 #include <map>
 
@@ -24,15 +24,20 @@ void judge_host_bound(const Judged& j, std::vector<Finding>& out) {
   Finding f = j.of_job(FindingKind::kHostBound, Category::kForward, share, Severity::kWarn, starved_ms);
   f.phase = "";
   f.cost_share = f.cost_seconds = 0;  // dry at its end is not dry throughout: what it costs is not known
-  f.evidence = {{"host_bound_share", {}, share, {}, ""}, {"host_bound_ms_per_step", {}, j.per_step_ms(starved_ms), {}, ""}};
-  f.title = formatted("The GPU waits for the host: in {} of the time it runs dry behind the launches", text_share(share));
-  f.action = "larger batches, torch.compile or CUDA graphs launch fewer and larger kernels; look for Python work inside the step";
+  f.evidence = {{"host_bound_share", {}, share, {}, ""},
+                {"host_bound_ms_per_step", {}, j.per_step_ms(starved_ms), {}, ""}};
+  f.title =
+      formatted("The GPU waits for the host: in {} of the time it runs dry behind the launches", text_share(share));
+  f.action =
+      "larger batches, torch.compile or CUDA graphs launch fewer and larger kernels; look for Python work inside the "
+      "step";
   out.push_back(std::move(f));
 }
 
 // Device time in which the stream stood still between phases: what a wait for the device surely costs.
 double idle_ms(const Cell& cell) {
-  return cell.ms[index(Category::kHostPause)] + cell.ms[index(Category::kUnattributed)] + cell.ms[index(Category::kUserCode)];
+  return cell.ms[index(Category::kHostPause)] + cell.ms[index(Category::kUnattributed)] +
+         cell.ms[index(Category::kUserCode)];
 }
 
 std::map<std::string, SyncSite> sites_of(const Judged& j) {
@@ -58,7 +63,8 @@ void judge_sync(const Judged& j, std::vector<Finding>& out) {
       blocked_ms += cell.sync_ms;
       wall_ms += cell.host_wall_ms;
     }
-  if (all == 0 || wall_ms <= 0 || static_cast<double>(with) < j.limits->sync_steps_share * static_cast<double>(all)) return;
+  if (all == 0 || wall_ms <= 0 || static_cast<double>(with) < j.limits->sync_steps_share * static_cast<double>(all))
+    return;
   const double blocked = blocked_ms / wall_ms;
   if (blocked < j.limits->warn_share) return;
   const auto cost_ms = [](const Cell& cell) { return std::min<double>(cell.sync_ms, idle_ms(cell)); };
@@ -78,8 +84,11 @@ void judge_sync(const Judged& j, std::vector<Finding>& out) {
   for (size_t i = 0; i < sites.size() && i < 3; ++i)
     f.evidence.push_back({"blocked_ms", {}, static_cast<double>(sites[i].total_ns) * 1e-6, {}, sites[i].site});
   if (!sites.empty()) where = " at " + sites[0].site;
-  f.title = formatted("Every step waits for the device{}: the host stands {} of the time and cannot launch ahead", where, text_share(blocked));
-  f.action = "read losses and metrics every n steps, or keep them on the device until then (no .item(), .cpu(), print per step)";
+  f.title = formatted("Every step waits for the device{}: the host stands {} of the time and cannot launch ahead",
+                      where, text_share(blocked));
+  f.action =
+      "read losses and metrics every n steps, or keep them on the device until then (no .item(), .cpu(), print per "
+      "step)";
   out.push_back(std::move(f));
 }
 

@@ -10,7 +10,7 @@ constexpr double kMs = 1e6;
 
 struct Shape {
   double forward_ms = 5, backward_ms = 9, idle_ms = 0.1, sync_ms = 0;
-  uint32_t dry = 0;  // categories that ran dry at their end
+  uint32_t dry = 0;         // categories that ran dry at their end
   double launching_ms = 0;  // of backward
   int sync_every = 1;
 };
@@ -39,7 +39,8 @@ RankStep step_of(uint32_t number, const Shape& s, double stall_ms, int64_t begin
   step.segments = gpu.segments;
   step.stalls = gpu.stalls;
   step.end_ns = begin_ns + gpu.wall_ns;
-  if (s.sync_ms > 0 && number % static_cast<uint32_t>(s.sync_every) == 0) step.sync_ns = static_cast<int64_t>(s.sync_ms * kMs);
+  if (s.sync_ms > 0 && number % static_cast<uint32_t>(s.sync_every) == 0)
+    step.sync_ns = static_cast<int64_t>(s.sync_ms * kMs);
   step.gpu = gpu;
   return step;
 }
@@ -110,7 +111,9 @@ TEST(SyncStall, ANowAndThenLogLineIsNone) {
   EXPECT_FALSE(find(run({Shape{.sync_ms = 6, .sync_every = 4}}), FindingKind::kSyncStall));
 }
 
-TEST(SyncStall, AWaitThatIsOverAtOnceIsNone) { EXPECT_FALSE(find(run({Shape{.sync_ms = 0.3}}), FindingKind::kSyncStall)); }
+TEST(SyncStall, AWaitThatIsOverAtOnceIsNone) {
+  EXPECT_FALSE(find(run({Shape{.sync_ms = 0.3}}), FindingKind::kSyncStall));
+}
 
 TEST(LaunchBound, ASlowRankWhoseHostLaunchesLongerHasASlowHost) {
   // The last layers' kernels, launched at once, still run after the host has left backward: the phase ends full.

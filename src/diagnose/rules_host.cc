@@ -54,10 +54,10 @@ std::optional<double> over(const Items& items, Get get, bool largest) {
 }
 
 void device_values(const std::vector<DeviceFacts>& devices, Values& v) {
-  const auto mean_of = [&](SampledSeries DeviceFacts::*s) {
+  const auto mean_of = [&](SampledSeries DeviceFacts::* s) {
     return over(devices, [s](const DeviceFacts& d) { return (d.*s).mean_or_null(); }, false);
   };
-  const auto max_of = [&](SampledSeries DeviceFacts::*s) {
+  const auto max_of = [&](SampledSeries DeviceFacts::* s) {
     return over(devices, [s](const DeviceFacts& d) { return (d.*s).max_or_null(); }, true);
   };
   v["gpu_utilization_share"] = mean_of(&DeviceFacts::utilization_share);
@@ -109,10 +109,10 @@ Section system_section(const HostFacts& facts, const std::vector<Finding>& findi
 }
 
 Section process_section(const HostFacts& facts, const std::vector<Finding>& findings) {
-  const auto mean_of = [&](SampledSeries RankProcess::*s) {
+  const auto mean_of = [&](SampledSeries RankProcess::* s) {
     return over(facts.ranks, [s](const RankProcess& r) { return (r.*s).mean_or_null(); }, false);
   };
-  const auto max_of = [&](SampledSeries RankProcess::*s) {
+  const auto max_of = [&](SampledSeries RankProcess::* s) {
     return over(facts.ranks, [s](const RankProcess& r) { return (r.*s).max_or_null(); }, true);
   };
   Values v;
@@ -122,12 +122,14 @@ Section process_section(const HostFacts& facts, const std::vector<Finding>& find
   v["pss_peak_bytes"] = max_of(&RankProcess::pss_bytes);
   v["threads_max"] = max_of(&RankProcess::threads);
   v["run_delay_share"] = mean_of(&RankProcess::run_delay_share);
-  v["run_delay_worst_share"] = over(facts.ranks, [](const RankProcess& r) { return r.run_delay_share.mean_or_null(); }, true);
+  v["run_delay_worst_share"] =
+      over(facts.ranks, [](const RankProcess& r) { return r.run_delay_share.mean_or_null(); }, true);
   v["read_bytes_per_s"] = mean_of(&RankProcess::read_bytes_per_s);
   v["workers_max"] = max_of(&RankProcess::workers);
   v["worker_cpu_cores"] = mean_of(&RankProcess::worker_cpu_cores);
   v["worker_uss_peak_bytes"] = max_of(&RankProcess::worker_uss_bytes);
-  const bool measured = std::any_of(facts.ranks.begin(), facts.ranks.end(), [](const RankProcess& r) { return !r.rss_bytes.empty(); });
+  const bool measured =
+      std::any_of(facts.ranks.begin(), facts.ranks.end(), [](const RankProcess& r) { return !r.rss_bytes.empty(); });
   return section_of("process", findings, measured, std::move(v));
 }
 

@@ -14,8 +14,8 @@ namespace {
 struct Delay {
   const RankProcess* rank = nullptr;
   Window window;
-  double share = 0;            // median over the window
-  double part = 1;             // the window's share of the rank's steps' time
+  double share = 0;  // median over the window
+  double part = 1;   // the window's share of the rank's steps' time
 };
 
 // Over the newest `part` of each rank's time: a neighbour may have come late.
@@ -102,10 +102,12 @@ void high_cpu(const HostFacts& facts, const HostThresholds& limits, const std::v
   f.cost_seconds = f.cost_share * seconds_of(window);
   f.severity = by_cost(f.cost_share, limits);
   f.coverage = facts.ranks.empty() ? 0 : static_cast<double>(delays.size()) / static_cast<double>(facts.ranks.size());
-  f.title = delays.empty() ? formatted("The {} cores of the host are {:.0f} % busy", facts.cores, 100 * busy)
-                           : formatted("The {} cores of the host are {:.0f} % busy; ranks wait {:.0f} % of the time for a core",
-                                       facts.cores, 100 * busy, 100 * delay);
-  f.action = "Run fewer processes or threads on this host (loader workers, OMP_NUM_THREADS), or use one with more cores";
+  f.title = delays.empty()
+                ? formatted("The {} cores of the host are {:.0f} % busy", facts.cores, 100 * busy)
+                : formatted("The {} cores of the host are {:.0f} % busy; ranks wait {:.0f} % of the time for a core",
+                            facts.cores, 100 * busy, 100 * delay);
+  f.action =
+      "Run fewer processes or threads on this host (loader workers, OMP_NUM_THREADS), or use one with more cores";
   f.evidence = {fact("cpu_share", busy), fact("cores", facts.cores)};
   if (const auto ours = cores_of_ranks(facts)) {
     const double others = std::max(0.0, busy * facts.cores - *ours);
@@ -113,12 +115,14 @@ void high_cpu(const HostFacts& facts, const HostThresholds& limits, const std::v
     f.evidence.push_back(fact("other_processes_cpu_cores", others));
     f.cause = others >= limits.other_processes_share * facts.cores ? Cause::kOtherProcesses : Cause::kOwnProcesses;
     if (f.cause == Cause::kOtherProcesses) {
-      f.action = formatted("Other programs on this host use {:.1f} cores: end them or give the job a host of its own", others);
+      f.action =
+          formatted("Other programs on this host use {:.1f} cores: end them or give the job a host of its own", others);
     }
   }
   if (!delays.empty()) f.evidence.push_back(fact("run_delay_share", delay));
   if (const auto load = facts.host.load1.last_or_null()) f.evidence.push_back(fact("load1", *load));
-  if (const auto psi = facts.host.cpu_pressure_share.mean_or_null()) f.evidence.push_back(fact("cpu_pressure_share", *psi));
+  if (const auto psi = facts.host.cpu_pressure_share.mean_or_null())
+    f.evidence.push_back(fact("cpu_pressure_share", *psi));
   out.push_back(std::move(f));
 }
 
@@ -127,7 +131,8 @@ double mean_above(std::vector<double> values, double base) {
   return values.empty() ? 0 : mean(values);
 }
 
-void one_rank(const Delay& d, double others, const HostFacts& facts, const HostThresholds& limits, std::vector<Finding>& out) {
+void one_rank(const Delay& d, double others, const HostFacts& facts, const HostThresholds& limits,
+              std::vector<Finding>& out) {
   const RankProcess& r = *d.rank;
   Finding f = begin(FindingKind::kCpuContention, facts);
   f.ranks = {r.rank};
@@ -138,10 +143,13 @@ void one_rank(const Delay& d, double others, const HostFacts& facts, const HostT
   f.cost_seconds = f.cost_share * seconds_of(d.part == 1 ? d.window : whole);
   f.severity = by_cost(f.cost_share, limits);
   f.first_step = first_step_above(r, r.run_delay_share, base + limits.run_delay_excess_share);
-  f.title = formatted("Rank {} waits {:.0f} % of the time for a core (the others {:.0f} %)", r.rank, 100 * d.share, 100 * others);
-  if (facts.ranks.size() == 1) f.title = formatted("Rank {} waits {:.0f} % of the time for a core", r.rank, 100 * d.share);
+  f.title = formatted("Rank {} waits {:.0f} % of the time for a core (the others {:.0f} %)", r.rank, 100 * d.share,
+                      100 * others);
+  if (facts.ranks.size() == 1)
+    f.title = formatted("Rank {} waits {:.0f} % of the time for a core", r.rank, 100 * d.share);
   f.action = r.affinity_cores && *r.affinity_cores <= 2
-                 ? formatted("It may use {} core(s) only: widen its affinity or move its neighbours to other cores", *r.affinity_cores)
+                 ? formatted("It may use {} core(s) only: widen its affinity or move its neighbours to other cores",
+                             *r.affinity_cores)
                  : "Find the neighbour that runs on its cores, and give the rank cores of its own";
   f.evidence.push_back(fact("run_delay_share", d.share, r.rank, others));
   const auto switches = values_in(r.involuntary_switches_per_s, d.window);
@@ -153,7 +161,8 @@ void one_rank(const Delay& d, double others, const HostFacts& facts, const HostT
   out.push_back(std::move(f));
 }
 
-bool contended(const Delay& d, const std::vector<Delay>& delays, double others, bool full, const HostThresholds& limits) {
+bool contended(const Delay& d, const std::vector<Delay>& delays, double others, bool full,
+               const HostThresholds& limits) {
   if (full && delays.size() == 1) return false;  // HIGH_CPU says it; no rank to compare with
   const double excess = d.share - std::max(others, limits.run_delay_normal_share);
   if (excess < (full ? limits.run_delay_saturated_excess_share : limits.run_delay_excess_share)) return false;
@@ -162,7 +171,8 @@ bool contended(const Delay& d, const std::vector<Delay>& delays, double others, 
 }
 
 // Every rank waits although the machine has free cores: they share too few of them.
-void all_ranks(const HostFacts& facts, const HostThresholds& limits, const std::vector<Delay>& delays, std::vector<Finding>& out) {
+void all_ranks(const HostFacts& facts, const HostThresholds& limits, const std::vector<Delay>& delays,
+               std::vector<Finding>& out) {
   const double delay = median_delay(delays);
   Finding f = begin(FindingKind::kCpuContention, facts);
   f.job_scope = true;
@@ -207,14 +217,16 @@ std::vector<int> throttled(const HostFacts& facts, const HostThresholds& limits,
     held.insert(held.end(), f.ranks.begin(), f.ranks.end());
     const auto lost_ms = values_in(g.throttled_ms_per_s, window);
     // Without run-queue delays: the throttled time is a sum over cores.
-    f.cost_share = !inside.empty() ? std::max(0.0, median_delay(inside) - limits.run_delay_normal_share)
-                   : lost_ms.empty() ? 0 : std::min(1.0, median(lost_ms) * 1e-3 / std::max(1, facts.cores));
+    f.cost_share = !inside.empty()   ? std::max(0.0, median_delay(inside) - limits.run_delay_normal_share)
+                   : lost_ms.empty() ? 0
+                                     : std::min(1.0, median(lost_ms) * 1e-3 / std::max(1, facts.cores));
     f.cost_seconds = f.cost_share * seconds_of(window);
     f.severity = by_cost(f.cost_share, limits);
     f.cause = Cause::kCgroupQuota;
     f.pattern = "chronic";
     const std::string limit = g.cpu_limit_cores ? formatted(" of {:.2g} cores", *g.cpu_limit_cores) : "";
-    f.title = formatted("The CPU quota{} stops {} in {:.0f} % of the scheduler periods", limit, ranks_text(f.ranks), 100 * share);
+    f.title = formatted("The CPU quota{} stops {} in {:.0f} % of the scheduler periods", limit, ranks_text(f.ranks),
+                        100 * share);
     f.action = "Raise the CPU limit of the container or job, or run fewer loader workers and threads inside it";
     f.evidence.push_back(fact("throttled_period_share", share));
     if (!lost_ms.empty()) f.evidence.push_back(fact("throttled_ms_per_s", median(lost_ms)));
@@ -244,9 +256,11 @@ void starved_workers(const HostFacts& facts, const HostThresholds& limits, std::
   f.ranks = ranks;
   f.phase = "input_wait";
   f.cause = Cause::kWorkersWithoutCores;
-  f.title = formatted("Child processes (loader workers) of {} wait {:.0f} % of the time for a core", ranks_text(ranks), 100 * median(shares));
+  f.title = formatted("Child processes (loader workers) of {} wait {:.0f} % of the time for a core", ranks_text(ranks),
+                      100 * median(shares));
   f.action = "Give the loader workers cores of their own, or use fewer of them";
-  for (size_t i = 0; i < ranks.size() && i < 8; ++i) f.evidence.push_back(fact("worker_run_delay_share", shares[i], ranks[i]));
+  for (size_t i = 0; i < ranks.size() && i < 8; ++i)
+    f.evidence.push_back(fact("worker_run_delay_share", shares[i], ranks[i]));
   out.push_back(std::move(f));
 }
 
@@ -271,7 +285,8 @@ void judge_cpu(const HostFacts& facts, const HostThresholds& limits, std::vector
     }
   }
   const double least = limits.run_delay_normal_share + limits.run_delay_excess_share;
-  const bool all = delays.size() > 1 && std::all_of(delays.begin(), delays.end(), [&](const Delay& d) { return d.share >= least; });
+  const bool all =
+      delays.size() > 1 && std::all_of(delays.begin(), delays.end(), [&](const Delay& d) { return d.share >= least; });
   if (all && !any && !full) all_ranks(facts, limits, delays, out);
   starved_workers(facts, limits, out);
 }

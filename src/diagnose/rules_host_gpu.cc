@@ -13,7 +13,7 @@ namespace {
 
 struct Used {
   const DeviceFacts* device;
-  std::string label;                       // "GPU 3"
+  std::string label;  // "GPU 3"
 };
 
 std::vector<Used> used_devices(const HostFacts& facts) {
@@ -24,7 +24,9 @@ std::vector<Used> used_devices(const HostFacts& facts) {
   return out;
 }
 
-bool enough(const SampledSeries& s, const HostThresholds& limits) { return static_cast<double>(s.count) >= limits.min_samples; }
+bool enough(const SampledSeries& s, const HostThresholds& limits) {
+  return static_cast<double>(s.count) >= limits.min_samples;
+}
 
 Finding about(FindingKind kind, const Used& u, const HostFacts& facts) {
   Finding f = begin(kind, facts);
@@ -48,7 +50,8 @@ std::vector<double> clocks_where(const DeviceFacts& d, const SampledSeries& flag
 }
 
 // What the clock could be: that of the other devices, else its own best time, else its maximum.
-std::optional<double> reference_clock(const Used& u, const std::vector<Used>& all, const SampledSeries& flag, const Window& w) {
+std::optional<double> reference_clock(const Used& u, const std::vector<Used>& all, const SampledSeries& flag,
+                                      const Window& w) {
   std::vector<double> others;
   for (const Used& o : all) {
     if (o.device == u.device || o.device->name != u.device->name) continue;
@@ -95,8 +98,10 @@ void utilization(const std::vector<Used>& used, const HostFacts& facts, const Ho
   f.job_scope = true;
   f.clock = "gpu";
   f.coverage = coverage;
-  const Used &a = *measured[static_cast<size_t>(low - means.begin())], &b = *measured[static_cast<size_t>(high - means.begin())];
-  f.title = formatted("{} is used {:.0f} % of the time, {} {:.0f} %", of_ranks(a), 100 * *low, of_ranks(b), 100 * *high);
+  const Used &a = *measured[static_cast<size_t>(low - means.begin())],
+             &b = *measured[static_cast<size_t>(high - means.begin())];
+  f.title =
+      formatted("{} is used {:.0f} % of the time, {} {:.0f} %", of_ranks(a), 100 * *low, of_ranks(b), 100 * *high);
   f.action = "A rank that waits shows high use while NCCL kernels spin: trust the step-time findings for the culprit";
   f.evidence = {fact("lowest_utilization_share", *low), fact("highest_utilization_share", *high)};
   out.push_back(std::move(f));
@@ -120,10 +125,13 @@ void throttled(const Used& u, const std::vector<Used>& all, const HostFacts& fac
   f.cost_seconds = f.cost_share * seconds_of(w);
   f.severity = by_cost(f.cost_share, limits);
   const uint64_t bits = d.clock_reasons_seen;
-  f.cause = bits & (kClockSwThermal | kClockHwThermal) ? Cause::kThermal : bits & kClockHwPowerBrake ? Cause::kPowerBrake : Cause::kHardwareSlowdown;
+  f.cause = bits & (kClockSwThermal | kClockHwThermal) ? Cause::kThermal
+            : bits & kClockHwPowerBrake                ? Cause::kPowerBrake
+                                                       : Cause::kHardwareSlowdown;
   f.title = formatted("{} is slowed down ({}) in {:.0f} % of the samples", of_ranks(u), f.cause.text(), 100 * share);
-  f.action = f.cause == Cause::kThermal ? "Check cooling and air flow of that GPU, or move the job off the node"
-                                  : "Check power supply and cables of that node: the hardware holds the clocks down";
+  f.action = f.cause == Cause::kThermal
+                 ? "Check cooling and air flow of that GPU, or move the job off the node"
+                 : "Check power supply and cables of that node: the hardware holds the clocks down";
   f.evidence.push_back(fact("thermal_throttle_share", share));
   if (const auto t = d.temperature_c.max_or_null()) f.evidence.push_back(fact("temperature_max_c", *t));
   out.push_back(std::move(f));
@@ -146,7 +154,8 @@ void hot(const Used& u, const HostFacts& facts, const HostThresholds& limits, st
 std::optional<double> others_power_limit(const Used& u, const std::vector<Used>& all) {
   std::vector<double> v;
   for (const Used& o : all) {
-    if (o.device != u.device && o.device->name == u.device->name && o.device->power_limit_w) v.push_back(*o.device->power_limit_w);
+    if (o.device != u.device && o.device->name == u.device->name && o.device->power_limit_w)
+      v.push_back(*o.device->power_limit_w);
   }
   return v.empty() ? std::nullopt : std::optional(median(std::move(v)));
 }
@@ -182,7 +191,8 @@ void power_limited(const std::vector<Used>& all, const HostFacts& facts, const H
     }
     f.cost_seconds = f.cost_share * seconds_of(w);
     f.severity = by_cost(f.cost_share, limits);
-    f.title = formatted("{} is held to {:.0f} W while the others may draw {:.0f} W", of_ranks(u), *d.power_limit_w, *usual);
+    f.title =
+        formatted("{} is held to {:.0f} W while the others may draw {:.0f} W", of_ranks(u), *d.power_limit_w, *usual);
     f.action = "Ask for the same power limit on all devices (nvidia-smi -pl), or leave that one out";
     f.evidence.push_back(fact("power_limit_w", *d.power_limit_w, std::nullopt, *usual));
     f.evidence.push_back(fact("power_cap_share", share));
@@ -190,7 +200,8 @@ void power_limited(const std::vector<Used>& all, const HostFacts& facts, const H
   }
   if (count == 0) return;
   normal.clock = "gpu";
-  normal.title = formatted("{} of {} GPUs run at their power limit in {:.0f} % of the samples or more", count, all.size(), 100 * lowest);
+  normal.title = formatted("{} of {} GPUs run at their power limit in {:.0f} % of the samples or more", count,
+                           all.size(), 100 * lowest);
   normal.action = "Normal for busy GPUs: more power would be more speed, nothing is wrong";
   normal.evidence = {fact("power_cap_share", highest)};
   if (count == all.size()) {
@@ -249,7 +260,8 @@ void link(const Used& u, const std::vector<Used>& all, const HostFacts& facts, c
   // Slots may be wired for fewer lanes than the card has: the other GPUs of the node tell what is usual here.
   std::optional<int> width;
   for (const Used& o : all) {
-    if (o.device != u.device && o.device->name == d.name && o.device->pcie_width) width = std::max(width, o.device->pcie_width);
+    if (o.device != u.device && o.device->name == d.name && o.device->pcie_width)
+      width = std::max(width, o.device->pcie_width);
   }
   if (!width) width = d.pcie_width_max;
   if (d.pcie_width && width && *d.pcie_width < *width) {

@@ -59,9 +59,12 @@ Finding report(const std::vector<Grower>& growers, bool stairs, const HostFacts&
   std::string who = ranks_text(f.ranks);
   who[0] = 'R';
   const char* verb = f.ranks.size() == 1 ? "grows" : "grow";
-  std::string rate = per_step > 0 ? formatted("{} per step", bytes_text(per_step)) : formatted("{}/s", bytes_text(total_per_s));
-  if (stairs) rate = formatted("in stairs of {}", bytes_text(height));
-  else rate = "by " + rate;
+  std::string rate =
+      per_step > 0 ? formatted("{} per step", bytes_text(per_step)) : formatted("{}/s", bytes_text(total_per_s));
+  if (stairs)
+    rate = formatted("in stairs of {}", bytes_text(height));
+  else
+    rate = "by " + rate;
   f.title = formatted("{}: host memory {} {} ({} so far)", who, verb, rate, bytes_text(largest));
   if (left && total_per_s > 0) {
     const double eta_s = *left / total_per_s;
@@ -69,8 +72,10 @@ Finding report(const std::vector<Grower>& growers, bool stairs, const HostFacts&
     if (eta_s < 30 * 86400) f.title += formatted(", memory is full in {}", duration_text(eta_s));
     if (eta_s <= limits.creep_eta_crit_s) f.severity = Severity::kCrit;
   }
-  f.action = stairs ? "Look at what runs at each stair (validation, checkpoint, epoch end): results or state dicts are kept"
-                    : "Look for what is kept every step: lists of tensors or outputs, losses with their graph, caches without a bound";
+  f.action =
+      stairs ? "Look at what runs at each stair (validation, checkpoint, epoch end): results or state dicts are kept"
+             : "Look for what is kept every step: lists of tensors or outputs, losses with their graph, caches without "
+               "a bound";
   return f;
 }
 

@@ -50,7 +50,7 @@ TEST(HostMemoryCreep, NeedsAHundredStepsAfterWarmUp) {
   HostFacts f = healthy(1, 31, 5);  // 140 steps in all
   f.ranks[0].held_bytes = series(31, [](double s) { return 500e6 + 10e6 * s; });
   EXPECT_SILENT(f);
-  f = healthy(1, 36, 5);            // 165
+  f = healthy(1, 36, 5);  // 165
   f.ranks[0].held_bytes = series(36, [](double s) { return 500e6 + 10e6 * s; });
   EXPECT_EQ(kinds(judge(f)), "HOST_MEMORY_CREEP/ ");
 }
@@ -111,7 +111,8 @@ TEST(HostMemoryCreep, AStepThatLastsManySamplesIsNoStaircase) {
 
 TEST(HostMemoryCreep, SeveralRanksAreOneFinding) {
   HostFacts f = healthy(4);
-  for (int r : {0, 2}) f.ranks[static_cast<size_t>(r)].held_bytes = series(120, [](double s) { return 500e6 + 2e6 * s; });
+  for (int r : {0, 2})
+    f.ranks[static_cast<size_t>(r)].held_bytes = series(120, [](double s) { return 500e6 + 2e6 * s; });
   const auto all = judge(f);
   ASSERT_EQ(all.size(), 1u);
   EXPECT_EQ(all[0].ranks, (std::vector<int>{0, 2}));

@@ -71,8 +71,8 @@ void judge_memory(const HostFacts& facts, const HostThresholds& limits, std::vec
     f.title = formatted("The kernel killed {} process(es) in the ranks' cgroup for lack of memory", kills);
   } else if (near) {
     f.cause = Cause::kNearLimit;
-    f.title = formatted("{:.0f} % of the {} of memory of {} were in use (page cache not counted)", 100 * level->used_share,
-                        bytes_text(level->limit_bytes), level->where);
+    f.title = formatted("{:.0f} % of the {} of memory of {} were in use (page cache not counted)",
+                        100 * level->used_share, bytes_text(level->limit_bytes), level->where);
   } else if (swaps) {
     f.cause = Cause::kSwap;
     f.title = formatted("The host swaps: {}/s in, {}/s out", bytes_text(swap_in), bytes_text(swap_out));

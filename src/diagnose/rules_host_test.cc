@@ -26,7 +26,6 @@ TEST(HostRules, NothingSampledIsNoData) {
   EXPECT_FALSE(system_section(f, {}).values.at("cpu_share").has_value());
 }
 
-
 RC_GTEST_PROP(HostRules, AnyFactsAreSafeAndEveryFindingIsComplete, ()) {
   HostFacts f = with_gpus(*rc::gen::inRange(0, 4));
   const auto any = [](int n) {

@@ -29,7 +29,8 @@ void copy_on_write(const RankProcess& r, const HostFacts& facts, std::vector<Fin
   f.severity = Severity::kWarn;
   f.title = formatted("Loader workers of rank {} copied {} of their parent's memory in {}; {} more may follow", r.rank,
                       bytes_text(grown), duration_text(g.seconds), bytes_text(g.shared_anon_last_bytes));
-  f.action = "Keep the data set's samples in numpy or Arrow arrays instead of lists of Python objects, or share them by mmap";
+  f.action =
+      "Keep the data set's samples in numpy or Arrow arrays instead of lists of Python objects, or share them by mmap";
   f.evidence = {fact("worker_uss_growth_bytes", grown, r.rank), fact("workers", g.workers, r.rank),
                 fact("worker_rss_growth_bytes", g.rss_last_bytes - g.rss_first_bytes, r.rank),
                 fact("worker_shared_bytes", g.shared_anon_last_bytes, r.rank)};
@@ -71,8 +72,10 @@ void leak(const RankProcess& r, const HostFacts& facts, const HostThresholds& li
 
 void judge_workers(const HostFacts& facts, const HostThresholds& limits, std::vector<Finding>& out) {
   for (const RankProcess& r : facts.ranks) {
-    if (unshares(r.worker_growth, limits)) copy_on_write(r, facts, out);
-    else leak(r, facts, limits, out);
+    if (unshares(r.worker_growth, limits))
+      copy_on_write(r, facts, out);
+    else
+      leak(r, facts, limits, out);
   }
 }
 

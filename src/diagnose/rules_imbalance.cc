@@ -1,13 +1,15 @@
 // LOAD_IMBALANCE: the ranks take turns at being late, and late is the one that got more work in this step.
 //
-//   lead(r, k)  own time of rank r in step k - mean over the ranks - what r usually leads by (its median over the steps:
+//   lead(r, k)  own time of rank r in step k - mean over the ranks - what r usually leads by (its median over the
+//   steps:
 //               a rank that is always late is a straggler's affair)
 //   work(r, k)  tokens, or else samples, treated alike
-//   loss(k)     the largest lead of the step, at most what the ranks waited in it on average: the time that the step would
+//   loss(k)     the largest lead of the step, at most what the ranks waited in it on average: the time that the step
+//   would
 //               be shorter with the same work dealt out evenly
 //
-// Said when the losses are worth a warning and lead goes with work (Pearson's correlation over all ranks and steps). Without
-// a count of the work nothing is said: unevenness alone is the machine's as often as the data's.
+// Said when the losses are worth a warning and lead goes with work (Pearson's correlation over all ranks and steps).
+// Without a count of the work nothing is said: unevenness alone is the machine's as often as the data's.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -107,7 +109,8 @@ void judge_imbalance(const Judged& j, std::vector<Finding>& out) {
   double behind_ms = 0, waited_ms = 0, unsure_ms = 0;
   for (size_t i = 0; i < j.baseline.size(); ++i) {
     const StepRow& row = *j.baseline.rows[i];
-    behind_ms += Judged::of_row(row, [](const Cell& cell) { return cell.ms[index(Category::kUnresolved)]; }) * j.baseline.weights[i];
+    behind_ms += Judged::of_row(row, [](const Cell& cell) { return cell.ms[index(Category::kUnresolved)]; }) *
+                 j.baseline.weights[i];
     for (const Cell& cell : row.cells)
       waited_ms += cell.caused_ms * j.baseline.weights[i], unsure_ms += cell.caused_unsure_ms * j.baseline.weights[i];
   }
@@ -149,8 +152,10 @@ void judge_imbalance(const Judged& j, std::vector<Finding>& out) {
   };
   f.first_step = j.onset(j.limits->onset_share * mean_ms, figure);
   f.last_step = j.last_step();
-  f.title = formatted("Ranks take turns at being late, the one with more work in the step: {} of the time", text_share(share));
-  f.action = "give every rank about the same work per step: sort or pack by length, fill batches by tokens and not by samples";
+  f.title = formatted("Ranks take turns at being late, the one with more work in the step: {} of the time",
+                      text_share(share));
+  f.action =
+      "give every rank about the same work per step: sort or pack by length, fill batches by tokens and not by samples";
   f.evidence = {{"lost_ms_per_step", {}, mean_ms, {}, ""},
                 {"correlation_with_work", {}, correlation, {}, by_tokens >= by_samples ? "tokens" : "samples"},
                 {"most_often_last_share", {}, most_often_first(own, j.baseline), {}, ""}};

@@ -1,7 +1,7 @@
-// INPUT_BOUND: the training waits for batches. Where workers load, the queue that a fetch leaves behind tells two things
-// apart: batches lie ready and the time goes into taking one over from its worker (no loader could be faster: info), or
-// the queue is empty and the loader is behind (cost). Of a loader that is behind, batches that wait out of order tell
-// one slow sample that blocks the others (head_of_line) from a supply that is too small (rate_deficit).
+// INPUT_BOUND: the training waits for batches. Where workers load, the queue that a fetch leaves behind tells two
+// things apart: batches lie ready and the time goes into taking one over from its worker (no loader could be faster:
+// info), or the queue is empty and the loader is behind (cost). Of a loader that is behind, batches that wait out of
+// order tell one slow sample that blocks the others (head_of_line) from a supply that is too small (rate_deficit).
 
 #include "analyze/whatif.h"
 #include "base/text_format.h"
@@ -20,7 +20,8 @@ bool ahead(const Judged& j, const Cell& cell) {
 
 double input_ms(const Cell& cell) { return cell.ms[index(Category::kInputWait)]; }
 
-// Share of the batches on their way that were finished but behind an unfinished one, weighted by how long it was waited.
+// Share of the batches on their way that were finished but behind an unfinished one, weighted by how long it was
+// waited.
 double blocked_share(const Judged& j) {
   double blocked = 0, waited = 0;
   for (const StepRow* row : j.rows.rows)
@@ -43,8 +44,9 @@ void tell_cause(const Judged& j, Finding& f) {
   f.evidence.push_back({"batches_blocked_share", {}, blocked, {}, ""});
   if (blocked >= j.limits->input_head_of_line_share) {
     f.cause = Cause::kHeadOfLine;
-    f.action = "single slow samples hold back batches that are finished: raise prefetch_factor, set in_order=False, or make "
-               "those samples cheaper; more workers do not help";
+    f.action =
+        "single slow samples hold back batches that are finished: raise prefetch_factor, set in_order=False, or make "
+        "those samples cheaper; more workers do not help";
   } else {
     f.cause = Cause::kRateDeficit;
   }
@@ -58,7 +60,8 @@ void judge_input(const Judged& j, std::vector<Finding>& out) {
   const auto handover_ms = [&](const Cell& cell) { return ahead(j, cell) ? input_ms(cell) : 0.0; };
   const double starved = j.share_of_job(starved_ms), handover = j.share_of_job(handover_ms);
   if (const Severity severity = j.share_severity(starved); severity != Severity::kInfo) {
-    Finding f = j.of_job(FindingKind::kInputBound, Category::kInputWait, starved, severity, starved_ms, j.steps_hidden_by_queue(starved));
+    Finding f = j.of_job(FindingKind::kInputBound, Category::kInputWait, starved, severity, starved_ms,
+                         j.steps_hidden_by_queue(starved));
     f.saves_share = saved_share(j.rows, [&](size_t, const Cell& cell) {
       LedgerMs cut{};
       cut[index(Category::kInputWait)] = static_cast<float>(starved_ms(cell));
@@ -73,8 +76,9 @@ void judge_input(const Judged& j, std::vector<Finding>& out) {
     f.cause = Cause::kHandover;
     f.title = formatted("The loader is ahead, but taking a batch over from its worker costs {} per step ({})",
                         text_ms(j.per_step_ms(handover_ms)), text_share(handover));
-    f.action = "pin_memory=True takes batches over in another thread; fewer and larger tensors per batch cost less; cheap "
-               "samples need no workers";
+    f.action =
+        "pin_memory=True takes batches over in another thread; fewer and larger tensors per batch cost less; cheap "
+        "samples need no workers";
     out.push_back(std::move(f));
   }
 }

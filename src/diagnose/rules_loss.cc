@@ -1,8 +1,9 @@
-// UNEXPLAINED_LOSS: time that is not the model's own compute, is worth a word, and that no other rule has explained. Effect
-// before cause: the loss of every category of the ledger is said and priced; the cause is open, and the advice is the
-// measurement that would tell it.
+// UNEXPLAINED_LOSS: time that is not the model's own compute, is worth a word, and that no other rule has explained.
+// Effect before cause: the loss of every category of the ledger is said and priced; the cause is open, and the advice
+// is the measurement that would tell it.
 //
-//   lost(c)       of a category: the share of wall time of the lower median over ranks; of waiting for other ranks the mean
+//   lost(c)       of a category: the share of wall time of the lower median over ranks; of waiting for other ranks the
+//   mean
 //                 over ranks, since those who wait differ from step to step
 //   explained(c)  what the other findings cost that are about this category; of waiting, of those that delay others
 //
@@ -24,29 +25,41 @@ struct Loss {
   const char* action;
 };
 constexpr Loss kLosses[] = {
-    {Category::kInputWait, "waiting for batches", "see which loader is late and what its workers do: py-spy on a worker, the loader's time without a model"},
+    {Category::kInputWait, "waiting for batches",
+     "see which loader is late and what its workers do: py-spy on a worker, the loader's time without a model"},
     {Category::kH2d, "copying to the device", "see which tensors are copied, and whether their memory is pinned"},
-    {Category::kCommTransfer, "communication that nothing hides", "some is normal in data parallel training: larger batches or accumulation with no_sync hide more of it"},
+    {Category::kCommTransfer, "communication that nothing hides",
+     "some is normal in data parallel training: larger batches or accumulation with no_sync hide more of it"},
     {Category::kStragglerWait, "waiting for other ranks, and no rank is late in most steps",
-     "see the steps' ledger for what the late rank did in the slow steps; log tokens or samples per step with stepscope.log to tell uneven batches"},
-    {Category::kHostPause, "pauses of the host", "see which calls wait for the device, and collections of Python's garbage collector"},
-    {Category::kCompile, "compiling", "see TORCH_LOGS=recompiles for what is compiled, and cache it (TORCHINDUCTOR_FX_GRAPH_CACHE=1)"},
-    {Category::kCheckpoint, "saving checkpoints", "save less often or asynchronously (torch.distributed.checkpoint.async_save)"},
+     "see the steps' ledger for what the late rank did in the slow steps; log tokens or samples per step with "
+     "stepscope.log to tell uneven batches"},
+    {Category::kHostPause, "pauses of the host",
+     "see which calls wait for the device, and collections of Python's garbage collector"},
+    {Category::kCompile, "compiling",
+     "see TORCH_LOGS=recompiles for what is compiled, and cache it (TORCHINDUCTOR_FX_GRAPH_CACHE=1)"},
+    {Category::kCheckpoint, "saving checkpoints",
+     "save less often or asynchronously (torch.distributed.checkpoint.async_save)"},
     {Category::kValidation, "validation or other inference", "see how often it runs and on how many batches"},
     {Category::kLogging, "logging", "log less often, or from another thread"},
-    {Category::kEpochStart, "starting epochs", "see what the loader, its sampler and its dataset do when an iterator is made"},
-    {Category::kUserCode, "phases that the program names itself", "the phases are the program's own: see the code that trace_phase wraps"},
+    {Category::kEpochStart, "starting epochs",
+     "see what the loader, its sampler and its dataset do when an iterator is made"},
+    {Category::kUserCode, "phases that the program names itself",
+     "the phases are the program's own: see the code that trace_phase wraps"},
 };
 
-bool delays_others(const Finding& f) { return !f.victims.empty() || has(f.kind.id(), kDelaysOthers) || f.kind == FindingKind::kLoadImbalance; }
+bool delays_others(const Finding& f) {
+  return !f.victims.empty() || has(f.kind.id(), kDelaysOthers) || f.kind == FindingKind::kLoadImbalance;
+}
 
 double explained(const std::vector<Finding>& said, Category category) {
   double sum = 0;
   for (const Finding& f : said) {
-    const bool between = f.kind == FindingKind::kBetweenStepsHeavy &&
-                         (category == Category::kCheckpoint || category == Category::kValidation || category == Category::kEpochStart ||
-                          category == Category::kLogging || category == Category::kUserCode);
-    if (between || f.phase == name(category) || (category == Category::kStragglerWait && delays_others(f))) sum += f.cost_share;
+    const bool between =
+        f.kind == FindingKind::kBetweenStepsHeavy &&
+        (category == Category::kCheckpoint || category == Category::kValidation || category == Category::kEpochStart ||
+         category == Category::kLogging || category == Category::kUserCode);
+    if (between || f.phase == name(category) || (category == Category::kStragglerWait && delays_others(f)))
+      sum += f.cost_share;
   }
   return sum;
 }
@@ -74,8 +87,9 @@ void judge_loss(const Judged& j, std::vector<Finding>& out) {
     Finding f = j.of_job(FindingKind::kUnexplainedLoss, loss.category, share, graded(j, loss.category, open));
     f.cost_share = open;
     f.cost_seconds = j.seconds(open);
-    f.title = formatted("{} of the time goes into {}{}", text_share(open), loss.words,
-                        open < share ? formatted(", beside what other findings explain of its {}", text_share(share)) : "");
+    f.title =
+        formatted("{} of the time goes into {}{}", text_share(open), loss.words,
+                  open < share ? formatted(", beside what other findings explain of its {}", text_share(share)) : "");
     f.action = loss.action;
     found.push_back(std::move(f));
   }

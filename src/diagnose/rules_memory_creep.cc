@@ -1,6 +1,6 @@
 // MEMORY_CREEP: device memory that outlives the step grows along a verified line which the size of the batches does not
-// explain. MEMORY_CREEP_EARLY: the same line over fewer steps, a notice. Growth that stops (lazy optimizer state, caches
-// that fill) bends; growth with the batch is LENGTH_DRIVEN_PEAK.
+// explain. MEMORY_CREEP_EARLY: the same line over fewer steps, a notice. Growth that stops (lazy optimizer state,
+// caches that fill) bends; growth with the batch is LENGTH_DRIVEN_PEAK.
 #include <algorithm>
 #include <limits>
 
@@ -60,7 +60,8 @@ void tell_limit(Finding& f, const Judged& j, const std::vector<Grower>& growers)
 }
 
 Finding report(const Judged& j, const std::vector<Grower>& growers, bool early) {
-  Finding f = begin(j, early ? FindingKind::kMemoryCreepEarly : FindingKind::kMemoryCreep, early ? Severity::kInfo : Severity::kWarn);
+  Finding f = begin(j, early ? FindingKind::kMemoryCreepEarly : FindingKind::kMemoryCreep,
+                    early ? Severity::kInfo : Severity::kWarn);
   f.pattern = "drifting";
   f.confidence = early ? 0.6 : 0.95;
   f.first_step = std::numeric_limits<int64_t>::max();
@@ -76,15 +77,19 @@ Finding report(const Judged& j, const std::vector<Grower>& growers, bool early) 
     if (f.evidence.size() >= 12) continue;
     f.evidence.push_back(fact("bytes_per_step", *g.verdict.bytes_per_step, g.rank->rank));
     f.evidence.push_back(fact(g.held ? "held_growth_bytes" : "growth_bytes", g.verdict.growth_bytes, g.rank->rank));
-    if (g.verdict.shape == GrowthShape::kStaircase) f.evidence.push_back(fact("stair_bytes", g.verdict.stair_bytes, g.rank->rank));
+    if (g.verdict.shape == GrowthShape::kStaircase)
+      f.evidence.push_back(fact("stair_bytes", g.verdict.stair_bytes, g.rank->rank));
     if (epoch) f.evidence.push_back(fact("bytes_per_epoch", *g.verdict.bytes_per_step * *epoch, g.rank->rank));
     f.evidence.push_back(fact("allocated_bytes", g.rank->allocated_bytes, g.rank->rank));
   }
-  f.title = formatted("{}: device memory grows by {} per step{} ({} so far{})", who(f.ranks), bytes_text(per_step), stairs ? " in stairs" : "",
-                      bytes_text(grown), epoch ? formatted(", {} per epoch", bytes_text(per_step * *epoch)) : "");
+  f.title = formatted("{}: device memory grows by {} per step{} ({} so far{})", who(f.ranks), bytes_text(per_step),
+                      stairs ? " in stairs" : "", bytes_text(grown),
+                      epoch ? formatted(", {} per epoch", bytes_text(per_step * *epoch)) : "");
   tell_limit(f, j, growers);
-  f.action = "look for tensors kept from step to step: losses or outputs collected with their graph (.detach(), .item()), hidden states carried over, "
-             "metrics on the device, caches without a bound";
+  f.action =
+      "look for tensors kept from step to step: losses or outputs collected with their graph (.detach(), .item()), "
+      "hidden states carried over, "
+      "metrics on the device, caches without a bound";
   return f;
 }
 
@@ -106,8 +111,10 @@ void judge_creep(const Judged& j, const std::vector<RankMemory>& ranks, std::vec
     const GrowthVerdict first = judge_track(track, limits_of(*j.limits, true));
     if (grows(first)) early.push_back({&m, first, measured.held});
   }
-  if (!confirmed.empty()) out.push_back(report(j, confirmed, false));
-  else if (!early.empty()) out.push_back(report(j, early, true));
+  if (!confirmed.empty())
+    out.push_back(report(j, confirmed, false));
+  else if (!early.empty())
+    out.push_back(report(j, early, true));
 }
 
 }  // namespace stepscope::memory

@@ -1,5 +1,5 @@
-// MEMORY_FRAGMENTATION: near the top of the step, when memory is needed most, much of what torch has reserved lies unused
-// in split blocks: what is asked for next does not fit into them.
+// MEMORY_FRAGMENTATION: near the top of the step, when memory is needed most, much of what torch has reserved lies
+// unused in split blocks: what is asked for next does not fit into them.
 #include <algorithm>
 
 #include "base/text_format.h"
@@ -11,7 +11,8 @@ void judge_fragments(const Judged& j, const std::vector<RankMemory>& ranks, std:
   Finding f = begin(j, FindingKind::kMemoryFragmentation, Severity::kWarn);
   const RankMemory* worst = nullptr;
   for (const RankMemory& m : ranks) {
-    if (!m.split_bytes || *m.split_of_bytes <= 0 || *m.split_bytes < j.limits->fragment_min_share * *m.split_of_bytes) continue;
+    if (!m.split_bytes || *m.split_of_bytes <= 0 || *m.split_bytes < j.limits->fragment_min_share * *m.split_of_bytes)
+      continue;
     if (m.share(*m.split_bytes) < j.limits->fragment_min_device_share) continue;
     f.ranks.push_back(m.rank);
     if (m.share(m.reserved_bytes) >= j.limits->device_memory_near_share) f.severity = Severity::kCrit;
@@ -23,9 +24,12 @@ void judge_fragments(const Judged& j, const std::vector<RankMemory>& ranks, std:
     f.evidence.push_back(fact("allocated_bytes", m.allocated_bytes, m.rank));
   }
   if (!worst) return;
-  f.title = formatted("{}: {} of device memory lie in fragments that nothing fits into, {} of what torch has reserved", who(f.ranks),
-                      bytes_text(*worst->split_bytes), text_share(*worst->split_bytes / *worst->split_of_bytes));
-  f.action = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; round lengths up to few sizes; allocate what stays before what goes";
+  f.title = formatted("{}: {} of device memory lie in fragments that nothing fits into, {} of what torch has reserved",
+                      who(f.ranks), bytes_text(*worst->split_bytes),
+                      text_share(*worst->split_bytes / *worst->split_of_bytes));
+  f.action =
+      "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; round lengths up to few sizes; allocate what stays before "
+      "what goes";
   out.push_back(std::move(f));
 }
 

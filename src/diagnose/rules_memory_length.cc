@@ -19,7 +19,8 @@ void judge_lengths(const Judged& j, const std::vector<RankMemory>& ranks, std::v
     if (track.points() < static_cast<size_t>(j.limits->device_creep_early_steps)) continue;
     const double r = size_correlation(track);
     const double range = quantile(track.bytes, 0.95) - quantile(track.bytes, 0.05);
-    if (r < j.limits->length_min_correlation || range < j.limits->length_min_range_share * median(track.bytes)) continue;
+    if (r < j.limits->length_min_correlation || range < j.limits->length_min_range_share * median(track.bytes))
+      continue;
     f.ranks.push_back(m.rank);
     if (f.evidence.size() < 12) {
       f.evidence.push_back(fact("correlation_with_size", r, m.rank));
@@ -35,10 +36,12 @@ void judge_lengths(const Judged& j, const std::vector<RankMemory>& ranks, std::v
   if (!worst) return;
   f.job_scope = f.ranks.size() == ranks.size();
   if (f.job_scope) f.ranks.clear();
-  f.title = formatted("Memory follows the size of the batch (r = {:.2f}): no leak. The largest so far ({:.0f} {}s) needed {}", correlation,
-                      largest_size, unit, bytes_text(worst->peak_bytes));
+  f.title =
+      formatted("Memory follows the size of the batch (r = {:.2f}): no leak. The largest so far ({:.0f} {}s) needed {}",
+                correlation, largest_size, unit, bytes_text(worst->peak_bytes));
   if (worst->capacity_bytes > 0) f.title += formatted(" of {}", bytes_text(worst->capacity_bytes));
-  f.action = "try the longest batch of the data set first; limit the length, or fill batches by tokens instead of samples";
+  f.action =
+      "try the longest batch of the data set first; limit the length, or fill batches by tokens instead of samples";
   out.push_back(std::move(f));
 }
 

@@ -13,11 +13,14 @@ double bytes(uint64_t n) { return static_cast<double>(n); }
 std::string reason(const OutOfMemory& oom, const RankMemory* m) {
   const double unused = bytes(oom.reserved_bytes) - bytes(oom.allocated_bytes);
   if (oom.capacity_bytes > 0 && oom.requested_bytes > oom.capacity_bytes) return "more than the device has in all";
-  if (unused >= bytes(oom.requested_bytes) && oom.largest_free_block_bytes > 0 && oom.largest_free_block_bytes < oom.requested_bytes)
-    return formatted("{} are reserved and unused, but in pieces of at most {}", bytes_text(unused), bytes_text(bytes(oom.largest_free_block_bytes)));
+  if (unused >= bytes(oom.requested_bytes) && oom.largest_free_block_bytes > 0 &&
+      oom.largest_free_block_bytes < oom.requested_bytes)
+    return formatted("{} are reserved and unused, but in pieces of at most {}", bytes_text(unused),
+                     bytes_text(bytes(oom.largest_free_block_bytes)));
   if (m && m->others_bytes > 0 && m->others_bytes + bytes(oom.device_free_bytes) >= bytes(oom.requested_bytes))
     return formatted("other processes hold {}", bytes_text(m->others_bytes));
-  return formatted("{} were allocated and {} free on the device", bytes_text(bytes(oom.allocated_bytes)), bytes_text(bytes(oom.device_free_bytes)));
+  return formatted("{} were allocated and {} free on the device", bytes_text(bytes(oom.allocated_bytes)),
+                   bytes_text(bytes(oom.device_free_bytes)));
 }
 
 const RankMemory* of_rank(const std::vector<RankMemory>& ranks, int rank) {
@@ -36,13 +39,19 @@ Finding report(const Judged& j, int rank, const RankLife& life, const RankMemory
   const bool named = oom.phase != Category::kUnattributed;
   if (named) f.phase = std::string(name(oom.phase));
   const std::string times = life.out_of_memory.size() > 1 ? formatted(" ({} times)", life.out_of_memory.size()) : "";
-  f.title = formatted("Rank {} ran out of memory at step {}{}{}: {} asked for, {}", rank, oom.step, named ? " in " + f.phase : "", times,
-                      bytes_text(bytes(oom.requested_bytes)), reason(oom, m));
-  f.action = "smaller micro-batches, activation checkpointing or sharding; where it is in pieces, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True";
-  f.evidence = {fact("requested_bytes", bytes(oom.requested_bytes), rank), fact("allocated_bytes", bytes(oom.allocated_bytes), rank),
-                fact("reserved_bytes", bytes(oom.reserved_bytes), rank),   fact("capacity_bytes", bytes(oom.capacity_bytes), rank),
-                fact("device_free_bytes", bytes(oom.device_free_bytes), rank), fact("inactive_split_bytes", bytes(oom.inactive_split_bytes), rank)};
-  if (oom.largest_free_block_bytes > 0) f.evidence.push_back(fact("largest_free_block_bytes", bytes(oom.largest_free_block_bytes), rank));
+  f.title = formatted("Rank {} ran out of memory at step {}{}{}: {} asked for, {}", rank, oom.step,
+                      named ? " in " + f.phase : "", times, bytes_text(bytes(oom.requested_bytes)), reason(oom, m));
+  f.action =
+      "smaller micro-batches, activation checkpointing or sharding; where it is in pieces, "
+      "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True";
+  f.evidence = {fact("requested_bytes", bytes(oom.requested_bytes), rank),
+                fact("allocated_bytes", bytes(oom.allocated_bytes), rank),
+                fact("reserved_bytes", bytes(oom.reserved_bytes), rank),
+                fact("capacity_bytes", bytes(oom.capacity_bytes), rank),
+                fact("device_free_bytes", bytes(oom.device_free_bytes), rank),
+                fact("inactive_split_bytes", bytes(oom.inactive_split_bytes), rank)};
+  if (oom.largest_free_block_bytes > 0)
+    f.evidence.push_back(fact("largest_free_block_bytes", bytes(oom.largest_free_block_bytes), rank));
   f.evidence.push_back(fact("grown_since_last_reading_bytes", bytes(oom.grown_bytes), rank));
   if (m) f.evidence.push_back(fact("peak_allocated_bytes", m->peak_bytes, rank));
   return f;

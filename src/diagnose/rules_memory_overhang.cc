@@ -12,7 +12,8 @@ void judge_overhang(const Judged& j, const std::vector<RankMemory>& ranks, std::
   const RankMemory* worst = nullptr;
   for (const RankMemory& m : ranks) {
     const bool fragments = std::any_of(out.begin(), out.end(), [&](const Finding& o) {
-      return o.kind == FindingKind::kMemoryFragmentation && std::find(o.ranks.begin(), o.ranks.end(), m.rank) != o.ranks.end();
+      return o.kind == FindingKind::kMemoryFragmentation &&
+             std::find(o.ranks.begin(), o.ranks.end(), m.rank) != o.ranks.end();
     });
     if (fragments || m.reserved_bytes < j.limits->overhang_factor * m.peak_bytes) continue;
     if (m.share(m.reserved_bytes) < j.limits->overhang_min_device_share) continue;
@@ -26,9 +27,11 @@ void judge_overhang(const Judged& j, const std::vector<RankMemory>& ranks, std::
     f.evidence.push_back(fact("reserved_share", m.share(m.reserved_bytes), m.rank));
   }
   if (!worst) return;
-  f.title = formatted("{}: torch has reserved {}, but never more than {} were in use", who(f.ranks), bytes_text(worst->reserved_bytes),
-                      bytes_text(worst->peak_bytes));
-  f.action = "torch.cuda.empty_cache() once after the phase that needed it, or expandable_segments; sizes that change every step leave blocks behind";
+  f.title = formatted("{}: torch has reserved {}, but never more than {} were in use", who(f.ranks),
+                      bytes_text(worst->reserved_bytes), bytes_text(worst->peak_bytes));
+  f.action =
+      "torch.cuda.empty_cache() once after the phase that needed it, or expandable_segments; sizes that change every "
+      "step leave blocks behind";
   out.push_back(std::move(f));
 }
 

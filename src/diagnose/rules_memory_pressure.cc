@@ -1,5 +1,6 @@
-// MEMORY_PRESSURE, cause near_limit or other_processes: what the device must hold at the peak of a step is nearly all it
-// has. What torch merely keeps for later (reserved beyond the peak) is no need: it is given back before an allocation fails.
+// MEMORY_PRESSURE, cause near_limit or other_processes: what the device must hold at the peak of a step is nearly all
+// it has. What torch merely keeps for later (reserved beyond the peak) is no need: it is given back before an
+// allocation fails.
 #include <algorithm>
 
 #include "base/text_format.h"
@@ -21,7 +22,8 @@ std::string tenants_text(const std::vector<DeviceTenant>& others) {
 }  // namespace
 
 void judge_pressure(const Judged& j, const std::vector<RankMemory>& ranks, std::vector<Finding>& out) {
-  const bool failed = std::any_of(out.begin(), out.end(), [](const Finding& f) { return f.cause == Cause::kOutOfMemory; });
+  const bool failed =
+      std::any_of(out.begin(), out.end(), [](const Finding& f) { return f.cause == Cause::kOutOfMemory; });
   Finding f = begin(j, FindingKind::kMemoryPressure, Severity::kWarn);
   const RankMemory* worst = nullptr;
   for (const RankMemory& m : ranks) {
@@ -34,11 +36,12 @@ void judge_pressure(const Judged& j, const std::vector<RankMemory>& ranks, std::
   const bool guests = worst->demand_share() - worst->share(others) < j.limits->device_memory_near_share;
   f.cause = guests ? Cause::kOtherProcesses : Cause::kNearLimit;
   if (worst->demand_share() >= j.limits->device_memory_at_share) f.severity = Severity::kCrit;
-  f.title = formatted("{}: {} of the device's {} are needed at the peak", who(f.ranks), text_share(worst->demand_share()),
-                      bytes_text(worst->capacity_bytes));
+  f.title = formatted("{}: {} of the device's {} are needed at the peak", who(f.ranks),
+                      text_share(worst->demand_share()), bytes_text(worst->capacity_bytes));
   if (!worst->others.empty()) f.title += ", part of it by others: " + tenants_text(worst->others);
   f.action = guests ? "move the other processes off this device, or give each job devices of its own"
-                    : "smaller micro-batches, activation checkpointing or sharding of states; a longer batch than those seen may not fit";
+                    : "smaller micro-batches, activation checkpointing or sharding of states; a longer batch than "
+                      "those seen may not fit";
   for (const RankMemory& m : ranks) {
     if (f.evidence.size() >= 12 || m.demand_share() < j.limits->device_memory_near_share) continue;
     f.evidence.push_back(fact("memory_needed_share", m.demand_share(), m.rank));

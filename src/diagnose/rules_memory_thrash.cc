@@ -15,10 +15,10 @@ namespace stepscope {
 namespace {
 
 struct Events {
-  std::vector<size_t> rows;       // indices into Judged::rows in which it happened
+  std::vector<size_t> rows;  // indices into Judged::rows in which it happened
   std::set<int> ranks;
   double count = 0;
-  size_t readings = 0;            // rows that could have shown it
+  size_t readings = 0;  // rows that could have shown it
 
   void add(size_t row, int rank, double n) {
     if (rows.empty() || rows.back() != row) rows.push_back(row);
@@ -40,8 +40,10 @@ void collect(const Judged& j, Events& retries, Events& flushes) {
       read = true;
       const auto again = static_cast<double>(cell.retries - last->retries);
       const auto freed = static_cast<double>(cell.device_frees - last->device_frees);
-      if (again > 0) retries.add(i, cell.rank, again);
-      else if (freed > 0) flushes.add(i, cell.rank, freed);
+      if (again > 0)
+        retries.add(i, cell.rank, again);
+      else if (freed > 0)
+        flushes.add(i, cell.rank, freed);
     }
     if (!read) continue;
     ++retries.readings;
@@ -49,7 +51,10 @@ void collect(const Judged& j, Events& retries, Events& flushes) {
   }
 }
 
-struct Cost { double share = 0, median_ms = 0; bool known = false; };
+struct Cost {
+  double share = 0, median_ms = 0;
+  bool known = false;
+};
 
 Cost cost_of(const Judged& j, const Events& events) {
   const std::set<size_t> hit(events.rows.begin(), events.rows.end());
@@ -81,8 +86,9 @@ Finding report(const Judged& j, FindingKind kind, const Events& events, const Co
   f.confidence = cost.known ? 0.9 : 0.7;
   f.first_step = j.rows.rows[events.rows.front()]->step;
   f.last_step = j.rows.rows[events.rows.back()]->step;
-  f.evidence = {{"steps", {}, static_cast<double>(events.rows.size()), {}, ""},
-                {"steps_share", {}, static_cast<double>(events.rows.size()) / static_cast<double>(events.readings), {}, ""}};
+  f.evidence = {
+      {"steps", {}, static_cast<double>(events.rows.size()), {}, ""},
+      {"steps_share", {}, static_cast<double>(events.rows.size()) / static_cast<double>(events.readings), {}, ""}};
   if (cost.known) f.evidence.push_back({"extra_ms_per_step", {}, cost.median_ms, {}, ""});
   return f;
 }
@@ -100,18 +106,24 @@ void judge_allocator(const Judged& j, std::vector<Finding>& out) {
     if (!cost.known) f.severity = Severity::kWarn;
     f.evidence.push_back({"allocation_retries", {}, retries.count, {}, ""});
     const std::string price = cost.known ? formatted(", +{} each", text_ms(cost.median_ms)) : "";
-    f.title = formatted("Memory is full: {} of {} steps had to flush torch's cache and try again ({:.0f} retries{})", retries.rows.size(),
-                        retries.readings, retries.count, price);
-    f.action = "cut the micro-batch a little, or PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; equal sizes from step to step need no retries";
+    f.title = formatted("Memory is full: {} of {} steps had to flush torch's cache and try again ({:.0f} retries{})",
+                        retries.rows.size(), retries.readings, retries.count, price);
+    f.action =
+        "cut the micro-batch a little, or PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; equal sizes from step to "
+        "step need no retries";
     out.push_back(std::move(f));
   }
-  if (flushes.readings > 0 && static_cast<double>(flushes.rows.size()) >= j.limits->flush_steps_share * static_cast<double>(flushes.readings) &&
+  if (flushes.readings > 0 &&
+      static_cast<double>(flushes.rows.size()) >= j.limits->flush_steps_share * static_cast<double>(flushes.readings) &&
       static_cast<double>(flushes.rows.size()) >= j.limits->thrash_min_steps) {
     const Cost cost = cost_of(j, flushes);
     Finding f = report(j, FindingKind::kCacheFlush, flushes, cost);
     f.evidence.push_back({"blocks_given_back", {}, flushes.count, {}, ""});
-    f.title = formatted("Cached memory goes back to the device in {} of {} steps and is allocated anew", flushes.rows.size(), flushes.readings);
-    f.action = "remove torch.cuda.empty_cache() from the loop; it synchronises, and the memory is needed again in the next step";
+    f.title = formatted("Cached memory goes back to the device in {} of {} steps and is allocated anew",
+                        flushes.rows.size(), flushes.readings);
+    f.action =
+        "remove torch.cuda.empty_cache() from the loop; it synchronises, and the memory is needed again in the next "
+        "step";
     out.push_back(std::move(f));
   }
 }

@@ -19,7 +19,7 @@ namespace {
 struct Outliers {
   int rank = 0;
   double cost_ms = 0, median_ms = 0;
-  std::vector<size_t> rows;                 // indices into Judged::rows
+  std::vector<size_t> rows;  // indices into Judged::rows
   std::vector<double> extra_ms;
   LedgerMs by_category{};
   double gc_ms = 0;
@@ -35,7 +35,8 @@ std::vector<std::vector<LedgerMs>> beyond_others_ms(const Judged& j) {
     beyond.emplace_back(row->cells.size());
     for (size_t c = 0; c < kCategoryCount; ++c) {
       if (!is_comparable(static_cast<Category>(c))) continue;
-      if (std::none_of(row->cells.begin(), row->cells.end(), [c](const Cell& cell) { return cell.ms[c] != 0; })) continue;
+      if (std::none_of(row->cells.begin(), row->cells.end(), [c](const Cell& cell) { return cell.ms[c] != 0; }))
+        continue;
       others.look(*row, [c](const Cell& cell) { return cell.ms[c]; });
       for (size_t at = 0; at < row->cells.size(); ++at) {
         const double own = row->cells[at].ms[c], theirs = others.median_without(own);
@@ -46,7 +47,8 @@ std::vector<std::vector<LedgerMs>> beyond_others_ms(const Judged& j) {
   return beyond;
 }
 
-// What the others waited for the rank because of step `i`: what it does behind its last collective they feel in the next.
+// What the others waited for the rank because of step `i`: what it does behind its last collective they feel in the
+// next.
 double caused_by_step_ms(const Judged& j, size_t i, int rank) {
   const auto caused = [rank](const StepRow& row) {
     const Cell* cell = row.find(rank);
@@ -96,7 +98,7 @@ Outliers outliers_of(const Judged& j, const std::vector<std::vector<LedgerMs>>& 
 
 // Regularity of the pauses: what a timer does comes again after equal times, what the loop does after equal steps.
 struct Rhythm {
-  double period_s = 0;   // 0: not regular in time
+  double period_s = 0;  // 0: not regular in time
   double period_steps = 0;
   bool by_time = false;  // more regular in time than in steps
   std::string words() const { return period_s > 0 ? formatted("every {:.1f} s", period_s) : ""; }
@@ -205,9 +207,13 @@ void judge_pauses(const Judged& j, std::vector<Finding>& out) {
       if (o.by_category[c] > o.by_category[top]) top = c;
     const auto phase = static_cast<Category>(top);
     // These have rules of their own that see all ranks.
-    if (phase == Category::kCheckpoint || phase == Category::kValidation || phase == Category::kEpochStart || phase == Category::kCompile) continue;
+    if (phase == Category::kCheckpoint || phase == Category::kValidation || phase == Category::kEpochStart ||
+        phase == Category::kCompile)
+      continue;
     if (phase == Category::kHostPause && o.gc_ms > j.limits->pause_gc_share * o.by_category[top]) continue;
-    Finding f = Finding::of(phase == Category::kInputWait ? FindingKind::kInputStraggler : phase == Category::kLogging ? FindingKind::kLoggingStall : FindingKind::kPauseStraggler);
+    Finding f = Finding::of(phase == Category::kInputWait ? FindingKind::kInputStraggler
+                            : phase == Category::kLogging ? FindingKind::kLoggingStall
+                                                          : FindingKind::kPauseStraggler);
     Rows paused;
     for (size_t i : o.rows) paused.add(*j.rows.rows[i], j.rows.weights[i]);
     const bool hides = Judged::may_hide_later_ranks(paused, o.rank, o.cost_ms);
@@ -216,17 +222,21 @@ void judge_pauses(const Judged& j, std::vector<Finding>& out) {
     f.victims = j.others_than({o.rank});
     f.phase = std::string(name(phase));
     f.pattern = "transient";
-    const bool descheduled = o.usage && o.involuntary > j.limits->descheduled_switches * static_cast<double>(o.rows.size()) &&
+    const bool descheduled = o.usage &&
+                             o.involuntary > j.limits->descheduled_switches * static_cast<double>(o.rows.size()) &&
                              o.cpu_ms < j.limits->descheduled_cpu_share * o.wall_ms;
-    if (phase == Category::kUnattributed || phase == Category::kUserCode) f.cause = Cause::kUserCode;
-    else if (descheduled) f.cause = Cause::kDescheduled;
+    if (phase == Category::kUnattributed || phase == Category::kUserCode)
+      f.cause = Cause::kUserCode;
+    else if (descheduled)
+      f.cause = Cause::kDescheduled;
     f.cost_share = share;
     f.cost_seconds = j.seconds(share);
     f.saves_share = saved_share(j.rows, [&](size_t i, const Cell& cell) {
       LedgerMs cut{};
       if (cell.rank != o.rank) return cut;
       const auto at = std::lower_bound(o.rows.begin(), o.rows.end(), i);
-      if (at != o.rows.end() && *at == i) cut[top] = static_cast<float>(o.extra_ms[static_cast<size_t>(at - o.rows.begin())]);
+      if (at != o.rows.end() && *at == i)
+        cut[top] = static_cast<float>(o.extra_ms[static_cast<size_t>(at - o.rows.begin())]);
       return cut;
     });
     f.coverage = j.coverage;
@@ -238,11 +248,13 @@ void judge_pauses(const Judged& j, std::vector<Finding>& out) {
                         rhythm.period_s > 0 ? rhythm.words() : formatted("in {} steps", o.rows.size()),
                         j.half_seen() ? "the others seen" : "all others");
     if (hides) f.title += ", longer for ranks that were not seen or for the link";
-    f.action = f.cause == Cause::kDescheduled ? "something takes this rank's core: bind ranks to cores, look for other processes"
-                                        : "look for blocking work on this rank only: logging, uploads, file writes, prints";
+    f.action = f.cause == Cause::kDescheduled
+                   ? "something takes this rank's core: bind ranks to cores, look for other processes"
+                   : "look for blocking work on this rank only: logging, uploads, file writes, prints";
     f.evidence.push_back({"pause_ms", o.rank, o.median_ms, {}, ""});
     f.evidence.push_back({"pauses", o.rank, static_cast<double>(o.rows.size()), {}, rhythm.words()});
-    f.evidence.push_back({f.phase + "_in_pauses_ms", o.rank, o.by_category[top] / static_cast<double>(o.rows.size()), {}, ""});
+    f.evidence.push_back(
+        {f.phase + "_in_pauses_ms", o.rank, o.by_category[top] / static_cast<double>(o.rows.size()), {}, ""});
     out.push_back(std::move(f));
   }
 }

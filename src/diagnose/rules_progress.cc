@@ -13,7 +13,8 @@ namespace stepscope {
 namespace {
 
 bool blames_a_peer(const std::string& exception) {
-  for (const char* words : {"onnection closed by peer", "onnection reset by peer", "Broken pipe", "DistBackendError", "onnection refused"})
+  for (const char* words :
+       {"onnection closed by peer", "onnection reset by peer", "Broken pipe", "DistBackendError", "onnection refused"})
     if (exception.find(words) != std::string::npos) return true;
   return false;
 }
@@ -53,7 +54,8 @@ Finding peer_lost(const Judged& j, const std::vector<std::pair<int, const RankLi
 void rank_lost(const Judged& j, std::vector<Finding>& out) {
   std::vector<std::pair<int, const RankLife*>> dead;
   for (const auto& [rank, life] : *j.lives)
-    if (life.ended && (!life.clean_exit || !life.exception.empty()) && !was_asked_to_stop(life)) dead.push_back({rank, &life});
+    if (life.ended && (!life.clean_exit || !life.exception.empty()) && !was_asked_to_stop(life))
+      dead.push_back({rank, &life});
   if (dead.empty()) return;
   std::stable_sort(dead.begin(), dead.end(), [](const auto& a, const auto& b) {
     const bool a_victim = blames_a_peer(a.second->exception), b_victim = blames_a_peer(b.second->exception);
@@ -69,9 +71,12 @@ void rank_lost(const Judged& j, std::vector<Finding>& out) {
   for (const auto& [other, l] : *j.lives)
     if (other != rank) f.victims.push_back(other);
   f.phase = teardown ? std::string(name(Category::kTeardown)) : std::string(name(life->open_phase));
-  f.cause = !life->exception.empty() ? Cause::kException : life->exit_signal ? numbered(Cause::kSignal, life->exit_signal) : Cause::kKilled;
+  f.cause = !life->exception.empty() ? Cause::kException
+            : life->exit_signal      ? numbered(Cause::kSignal, life->exit_signal)
+                                     : Cause::kKilled;
   // Its last word says so; a failure that the program survived long ago is no cause.
-  if (!life->out_of_memory.empty() && life->exception.find("OutOfMemory") != std::string::npos) f.cause = Cause::kOutOfMemory;
+  if (!life->out_of_memory.empty() && life->exception.find("OutOfMemory") != std::string::npos)
+    f.cause = Cause::kOutOfMemory;
   f.first_step = f.last_step = f.detected_step = life->steps;
   f.coverage = j.coverage;
   f.confidence = life->exit_signal || !life->exception.empty() ? 0.99 : 0.9;
@@ -79,12 +84,15 @@ void rank_lost(const Judged& j, std::vector<Finding>& out) {
                     : life->exit_signal      ? formatted("was killed by signal {}", life->exit_signal)
                     : life->exit_code > 0    ? formatted("ended with exit code {}", life->exit_code)
                                              : std::string("died without a word");
-  f.title = life->steps == 0 ? formatted("Rank {} {} before its first step", rank, how)
-                             : formatted("Rank {} {} {} step {}{}", rank, how, teardown ? "in teardown, after its last" : "after", life->steps - 1,
-                                         teardown || life->open_phase == Category::kUnattributed ? "" : ", in " + f.phase);
+  f.title = life->steps == 0
+                ? formatted("Rank {} {} before its first step", rank, how)
+                : formatted("Rank {} {} {} step {}{}", rank, how, teardown ? "in teardown, after its last" : "after",
+                            life->steps - 1,
+                            teardown || life->open_phase == Category::kUnattributed ? "" : ", in " + f.phase);
   f.action = !life->exception.empty() ? "see this rank's traceback; the other ranks' errors are only its echo"
-             : life->exit_signal == SIGKILL ? "SIGKILL usually is the out-of-memory killer: check dmesg and the memory limit of the job"
-                                            : "see this rank's log, the kernel's log (dmesg) and the scheduler's";
+             : life->exit_signal == SIGKILL
+                 ? "SIGKILL usually is the out-of-memory killer: check dmesg and the memory limit of the job"
+                 : "see this rank's log, the kernel's log (dmesg) and the scheduler's";
   if (teardown) f.action = "harmless for the result; torch's communication threads abort at exit now and then";
   f.evidence.push_back({"steps_completed", rank, static_cast<double>(life->steps), {}, ""});
   if (life->exit_signal) f.evidence.push_back({"exit_signal", rank, life->exit_signal, {}, ""});
@@ -122,7 +130,8 @@ void late_start(const Judged& j, std::vector<Finding>& out) {
     if (std::find(f.ranks.begin(), f.ranks.end(), rank) == f.ranks.end()) f.victims.push_back(rank);
   f.title = formatted("{} joined the process group {:.0f} s after the others{}", text_of_ranks(f.ranks), latest,
                       static_cast<int>(begins.size()) < j.world ? " seen" : "");
-  f.action = "look at what this rank does before init_process_group: imports, logins, data preparation, a slow file system";
+  f.action =
+      "look at what this rank does before init_process_group: imports, logins, data preparation, a slow file system";
   f.evidence.push_back({"late_s", {}, latest, {}, ""});
   out.push_back(std::move(f));
 }

@@ -50,8 +50,11 @@ std::map<int, std::vector<LateBlock>> late_blocks(const Judged& j) {
   std::map<int, std::vector<LateBlock>> out;
   for (auto& [rank, list] : late)
     for (size_t i = 0; i < list.size(); ++i) {
-      const bool neighbour = (i > 0 && list[i - 1].first + 1 == list[i].first) || (i + 1 < list.size() && list[i].first + 1 == list[i + 1].first);
-      if (neighbour || static_cast<double>(list.size()) >= j.limits->straggler_blocks_share * static_cast<double>(blocks)) out[rank].push_back(std::move(list[i].second));
+      const bool neighbour = (i > 0 && list[i - 1].first + 1 == list[i].first) ||
+                             (i + 1 < list.size() && list[i].first + 1 == list[i + 1].first);
+      if (neighbour ||
+          static_cast<double>(list.size()) >= j.limits->straggler_blocks_share * static_cast<double>(blocks))
+        out[rank].push_back(std::move(list[i].second));
     }
   return out;
 }
@@ -169,15 +172,23 @@ std::string phase_words(Category phase) {
 }
 
 std::string action_of(const Naming& n) {
-  if (n.kind == FindingKind::kInputStraggler) return "look at this rank's loader: its storage, its share of the data, its worker count and CPU binding";
+  if (n.kind == FindingKind::kInputStraggler)
+    return "look at this rank's loader: its storage, its share of the data, its worker count and CPU binding";
   if (n.kind == FindingKind::kH2dStraggler) return "check this rank's pinned memory and PCIe link";
-  if (n.kind == FindingKind::kPauseStraggler) return "find what pauses this rank: garbage collection, logging, a blocking call";
-  if (n.cause == Cause::kLaunchBound) return "this rank's GPU waits for its host: look at its CPU (other processes, NUMA, Python work, many small kernels)";
-  if (n.cause == Cause::kSameWorkSlower) return "same work, slower in every phase: check what else runs on this rank's cores, its clocks and its node";
+  if (n.kind == FindingKind::kPauseStraggler)
+    return "find what pauses this rank: garbage collection, logging, a blocking call";
+  if (n.cause == Cause::kLaunchBound)
+    return "this rank's GPU waits for its host: look at its CPU (other processes, NUMA, Python work, many small "
+           "kernels)";
+  if (n.cause == Cause::kSameWorkSlower)
+    return "same work, slower in every phase: check what else runs on this rank's cores, its clocks and its node";
   switch (n.phase) {
     case Category::kForward: return "compare this rank's batch shapes and forward code with the others'";
-    case Category::kBackward: return "compare this rank's backward: custom autograd functions, hooks, shapes; the first late bucket names the layers";
-    case Category::kOptimizer: return "look for work on this rank only around optimizer.step (hooks, clipping, logging)";
+    case Category::kBackward:
+      return "compare this rank's backward: custom autograd functions, hooks, shapes; the first late bucket names the "
+             "layers";
+    case Category::kOptimizer:
+      return "look for work on this rank only around optimizer.step (hooks, clipping, logging)";
     default: return "look at what this rank does that the others do not";
   }
 }
@@ -200,8 +211,8 @@ Reduction reduction_of(const Rows& rows, const std::vector<LateBlock>& blocks, i
   };
 }
 
-// The machine's own unevenness: the same work was a little slower for some seconds in the middle of a run. A neighbour on
-// the core does that; a fault of the rank stays, or weighs more.
+// The machine's own unevenness: the same work was a little slower for some seconds in the middle of a run. A neighbour
+// on the core does that; a fault of the rank stays, or weighs more.
 bool passing(const Judged& j, const std::vector<LateBlock>& blocks, const Finding& f) {
   if (!j.over || f.cause != Cause::kSameWorkSlower || f.severity != Severity::kWarn || j.on_device()) return false;
   double late_ms = 0;
@@ -234,7 +245,8 @@ Finding finding_of(const Judged& j, int rank, const std::vector<LateBlock>& bloc
   const Thresholds& t = *j.limits;
   const RankExcess e = overall(blocks);
   Naming n = name_of(e, t);
-  if (n.named && is_compute(n.phase) && launch_bound(blocks, rank, n.phase, t.launch_bound_share)) n.cause = Cause::kLaunchBound;
+  if (n.named && is_compute(n.phase) && launch_bound(blocks, rank, n.phase, t.launch_bound_share))
+    n.cause = Cause::kLaunchBound;
   Finding f = Finding::of(n.kind);
   f.cause = n.cause;
   f.phase = n.named ? std::string(name(n.phase)) : "";
@@ -272,12 +284,14 @@ Finding finding_of(const Judged& j, int rank, const std::vector<LateBlock>& bloc
     others.look(row, figure);
     return own - others.median_without(own);  // alone: NaN, no excess
   };
-  f.first_step = j.onset(threshold, excess, n.phase == Category::kInputWait ? j.steps_hidden_by_queue(f.cost_share) : 0);
+  f.first_step =
+      j.onset(threshold, excess, n.phase == Category::kInputWait ? j.steps_hidden_by_queue(f.cost_share) : 0);
   f.last_step = blocks.back().rows.rows.back()->step;
 
-  f.title = formatted("Rank {} is late {}; {} {} {} per step", rank, n.named ? phase_words(n.phase) : "in several phases",
-                      f.victims.size() == 1 ? text_ranks(f.victims) : formatted("{} ranks", f.victims.size()),
-                      f.victims.size() == 1 ? "waits" : "wait", text_ms(e.victim_wait_ms));
+  f.title =
+      formatted("Rank {} is late {}; {} {} {} per step", rank, n.named ? phase_words(n.phase) : "in several phases",
+                f.victims.size() == 1 ? text_ranks(f.victims) : formatted("{} ranks", f.victims.size()),
+                f.victims.size() == 1 ? "waits" : "wait", text_ms(e.victim_wait_ms));
   if (hides) f.title += ", all of them longer for ranks that were not seen or for the link";
   f.action = action_of(n);
   if (n.named)
@@ -300,7 +314,8 @@ void judge_stragglers(const Judged& j, std::vector<Finding>& out) {
   std::vector<Finding> said;
   for (const auto& [rank, blocks] : late_blocks(j)) {
     Finding f = finding_of(j, rank, blocks);
-    if (f.severity == Severity::kInfo && f.cost_share < j.limits->straggler_told_factor * j.limits->warn_share) continue;
+    if (f.severity == Severity::kInfo && f.cost_share < j.limits->straggler_told_factor * j.limits->warn_share)
+      continue;
     said.push_back(std::move(f));
   }
   const double turns = j.limits->straggler_turns_factor;

@@ -1,9 +1,9 @@
-// STEP_TIME_CHANGE, STEP_TIME_DRIFT, STEP_TIME_JITTER: the steps of the whole job take longer than those before, or than
-// most. Judged on own time (waiting for other ranks left out) of the lower median over ranks, so that one slow rank is no
-// trend; steps with an event of their own (compile, checkpoint, validation, epoch start) are left out.
+// STEP_TIME_CHANGE, STEP_TIME_DRIFT, STEP_TIME_JITTER: the steps of the whole job take longer than those before, or
+// than most. Judged on own time (waiting for other ranks left out) of the lower median over ranks, so that one slow
+// rank is no trend; steps with an event of their own (compile, checkpoint, validation, epoch start) are left out.
 //
-// Cause by evidence: more_work where the batches (tokens, else samples, else bytes copied) grew with the time, or the time
-// follows their size from step to step; else it is not known.
+// Cause by evidence: more_work where the batches (tokens, else samples, else bytes copied) grew with the time, or the
+// time follows their size from step to step; else it is not known.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -28,9 +28,11 @@ std::vector<double> series(const Rows& rows, const std::function<double(const Ce
 }
 
 // Medians of a figure before a row and from it on; of a drift over the first and the last quarter.
-std::pair<double, double> levels(const Rows& rows, const Trend& trend, const std::function<double(const Cell&)>& figure) {
+std::pair<double, double> levels(const Rows& rows, const Trend& trend,
+                                 const std::function<double(const Cell&)>& figure) {
   const std::vector<double> values = series(rows, figure);
-  const size_t n = values.size(), left = trend.drifts ? n / 4 : trend.from, right = trend.drifts ? n - n / 4 : trend.from;
+  const size_t n = values.size(), left = trend.drifts ? n / 4 : trend.from,
+               right = trend.drifts ? n - n / 4 : trend.from;
   std::vector<double> before, after;
   for (size_t i = 0; i < n; ++i) {
     if (std::isnan(values[i])) continue;
@@ -52,14 +54,17 @@ Moved most_moved(const Rows& rows, const Trend& trend) {
   Moved most;
   for (size_t c = 0; c < kCategoryCount; ++c) {
     const auto category = static_cast<Category>(c);
-    if (category == Category::kStragglerWait || category == Category::kCommTransfer || category == Category::kUnresolved) continue;
+    if (category == Category::kStragglerWait || category == Category::kCommTransfer ||
+        category == Category::kUnresolved)
+      continue;
     const auto [before, after] = levels(rows, trend, [c](const Cell& cell) { return static_cast<double>(cell.ms[c]); });
     if (const Moved moved{category, before, after}; moved.by() > most.by()) most = moved;
   }
   return most;
 }
 
-// The size of a step's batch: tokens, or else samples, or else the bytes copied to the device; 0 where nobody counts them.
+// The size of a step's batch: tokens, or else samples, or else the bytes copied to the device; 0 where nobody counts
+// them.
 using Size = std::function<double(const Cell&)>;
 Size batch_size(const Rows& rows) {
   for (const auto& [size, unit] : kBatchSizes) {
@@ -78,7 +83,8 @@ double batch_factor(const Rows& rows, const Trend& trend) {
   return before > 0 && after > 0 ? after / before : std::nan("");
 }
 
-// Lengths that vary from step to step explain steps that do: how well the time goes with the size, where both are known.
+// Lengths that vary from step to step explain steps that do: how well the time goes with the size, where both are
+// known.
 double size_correlation(const std::vector<double>& ms, const std::vector<double>& sizes) {
   std::vector<double> known_ms, known_size;
   for (size_t i = 0; i < ms.size(); ++i) {
@@ -104,10 +110,12 @@ Finding begun(const Judged& j, FindingKind kind, double cost) {
 
 void judge_trend(const Judged& j, std::vector<Finding>& out) {
   const std::vector<double> values = series(j.baseline, own_ms);
-  const auto trend = trend_of(values, {.min_share = j.limits->trend_min_share, .min_sigmas = j.limits->trend_min_sigmas,
+  const auto trend = trend_of(values, {.min_share = j.limits->trend_min_share,
+                                       .min_sigmas = j.limits->trend_min_sigmas,
                                        .min_tau = j.limits->trend_min_tau});
   if (!trend || trend->after <= trend->before) return;
-  // The longer a run goes on after a change, the more of it is the new pace: the excess over the old one stays its cost.
+  // The longer a run goes on after a change, the more of it is the new pace: the excess over the old one stays its
+  // cost.
   Finding f = begun(j, trend->drifts ? FindingKind::kStepTimeDrift : FindingKind::kStepTimeChange, trend->excess_share);
   f.pattern = trend->drifts ? "drifting" : "";
   f.confidence = j.coverage * (1 - 1 / std::max(2.0, trend->sigmas));
@@ -123,10 +131,11 @@ void judge_trend(const Judged& j, std::vector<Finding>& out) {
   }
   f.evidence.push_back({"step_own_ms_before", {}, trend->before, {}, ""});
   f.evidence.push_back({"step_own_ms_after", {}, trend->after, {}, ""});
-  f.title = trend->drifts ? formatted("Steps have become {} longer little by little, {} to {}{}", text_share(by / trend->before),
-                                      text_ms(trend->before), text_ms(trend->after), where)
-                          : formatted("Steps take {} longer since step {}, {} instead of {}{}", text_share(by / trend->before), f.first_step,
-                                      text_ms(trend->after), text_ms(trend->before), where);
+  f.title = trend->drifts
+                ? formatted("Steps have become {} longer little by little, {} to {}{}", text_share(by / trend->before),
+                            text_ms(trend->before), text_ms(trend->after), where)
+                : formatted("Steps take {} longer since step {}, {} instead of {}{}", text_share(by / trend->before),
+                            f.first_step, text_ms(trend->after), text_ms(trend->before), where);
   const double batches = batch_factor(j.baseline, *trend);
   if (!std::isnan(batches)) f.evidence.push_back({"batch_growth_factor", {}, batches, {}, ""});
   const double with_size = size_correlation(values, series(j.baseline, batch_size(j.baseline)));
@@ -134,14 +143,18 @@ void judge_trend(const Judged& j, std::vector<Finding>& out) {
     f.cause = Cause::kMoreWork;
     f.severity = Severity::kInfo;
     f.evidence.push_back({"size_correlation", {}, with_size, {}, ""});
-    f.title += batches > 1 ? formatted("; batches are {:.1f} times as large", batches) : std::string("; the time goes with the batches' size");
+    f.title += batches > 1 ? formatted("; batches are {:.1f} times as large", batches)
+                           : std::string("; the time goes with the batches' size");
     f.action = "nothing is wrong with the machine: the batches have grown; compare time per token or sample";
   } else if (trend->drifts) {
-    f.action = "look for what grows with the steps: hooks or callbacks that are added again, lists that are kept, retained graphs, "
-               "a cache; compare a profile of an early and a late step";
+    f.action =
+        "look for what grows with the steps: hooks or callbacks that are added again, lists that are kept, retained "
+        "graphs, "
+        "a cache; compare a profile of an early and a late step";
   } else {
-    f.action = "see what changed at this step: a schedule of the program (unfreezing, sequence length, logging), or a "
-               "neighbour on the host";
+    f.action =
+        "see what changed at this step: a schedule of the program (unfreezing, sequence length, logging), or a "
+        "neighbour on the host";
   }
   out.push_back(std::move(f));
 }
@@ -184,14 +197,16 @@ void judge_jitter(const Judged& j, std::vector<Finding>& out) {
   }
   const double share = sum > 0 ? lost / sum : 0;
   // Where it is in every other step it is a part of them; one step alone is an accident.
-  if (j.severity(share) == Severity::kInfo || slow < static_cast<size_t>(j.limits->pause_min_repeats) || 2 * slow > known.size()) return;
+  if (j.severity(share) == Severity::kInfo || slow < static_cast<size_t>(j.limits->pause_min_repeats) ||
+      2 * slow > known.size())
+    return;
   Finding f = begun(j, FindingKind::kStepTimeJitter, share);
   f.pattern = "transient";
   f.first_step = first;
   f.last_step = last;
   f.confidence = 0.9 * j.coverage;
-  f.title = formatted("{} steps compute for {} instead of {}, on all ranks alike: {} of the time", slow, text_ms(median(sizes)),
-                      text_ms(usual), text_share(share));
+  f.title = formatted("{} steps compute for {} instead of {}, on all ranks alike: {} of the time", slow,
+                      text_ms(median(sizes)), text_ms(usual), text_share(share));
   f.evidence.push_back({"affected_steps", {}, static_cast<double>(slow), {}, ""});
   f.evidence.push_back({"compute_ms", {}, median(sizes), usual, ""});
   const double factor = batches_usual.empty() ? std::nan("") : median(batches_slow) / median(batches_usual);

@@ -18,8 +18,8 @@ std::string show(const Finding& f) {
   std::ostringstream out;
   out << f.kind << " " << name(f.severity) << " ranks=";
   for (int r : f.ranks) out << r << ",";
-  out << " phase=" << f.phase << " cause=" << f.cause << " first=" << f.first_step << " detected=" << f.detected_step << " cost=" << f.cost_share
-      << " saves=" << f.saves_share.value_or(-1) << " | " << f.title;
+  out << " phase=" << f.phase << " cause=" << f.cause << " first=" << f.first_step << " detected=" << f.detected_step
+      << " cost=" << f.cost_share << " saves=" << f.saves_share.value_or(-1) << " | " << f.title;
   return out.str();
 }
 
@@ -52,7 +52,9 @@ TEST_P(ScenarioTest, FindsWhatItShould) {
   for (const Finding& f : snapshot.findings) {
     EXPECT_TRUE(allows(f.kind.id(), f.cause.id())) << "diagnose/kinds.def: the kind has no such cause: " << show(f);
     EXPECT_EQ(f.section, section_of(f.kind.id())) << show(f);
-    EXPECT_TRUE(scope_of(f.kind.id()) == KindScope::kEither || f.job_scope == (scope_of(f.kind.id()) == KindScope::kJob)) << show(f);
+    EXPECT_TRUE(scope_of(f.kind.id()) == KindScope::kEither ||
+                f.job_scope == (scope_of(f.kind.id()) == KindScope::kJob))
+        << show(f);
   }
   ASSERT_FALSE(s.expects.empty()) << "a scenario without expectation checks nothing";
   for (const auto& [command, w] : s.expects) {
@@ -73,7 +75,8 @@ TEST_P(ScenarioTest, FindsWhatItShould) {
     }
   }
   // Whatever the scenario: nothing is found before it was fed, and every rank's ledger is closed.
-  for (const Finding& f : snapshot.findings) EXPECT_LE(f.detected_step, static_cast<int64_t>(snapshot.steps)) << show(f);
+  for (const Finding& f : snapshot.findings)
+    EXPECT_LE(f.detected_step, static_cast<int64_t>(snapshot.steps)) << show(f);
   for (const RankStat& r : snapshot.ranks) {
     int64_t sum = 0;
     for (int64_t ns : r.ledger) sum += ns;

@@ -17,11 +17,12 @@ namespace stepscope {
 namespace {
 
 constexpr size_t kRecentPoints = 512;
-constexpr Category kPhases[] = {Category::kInputWait, Category::kH2d,        Category::kForward,   Category::kBackward,
-                                Category::kOptimizer, Category::kHostPause,  Category::kCompile,   Category::kCheckpoint,
-                                Category::kValidation, Category::kEpochStart, Category::kLogging,  Category::kUserCode,
-                                Category::kUnattributed};
-constexpr Category kAlwaysShown[] = {Category::kInputWait, Category::kForward, Category::kBackward, Category::kOptimizer};
+constexpr Category kPhases[] = {
+    Category::kInputWait, Category::kH2d,      Category::kForward,     Category::kBackward,   Category::kOptimizer,
+    Category::kHostPause, Category::kCompile,  Category::kCheckpoint,  Category::kValidation, Category::kEpochStart,
+    Category::kLogging,   Category::kUserCode, Category::kUnattributed};
+constexpr Category kAlwaysShown[] = {Category::kInputWait, Category::kForward, Category::kBackward,
+                                     Category::kOptimizer};
 
 std::optional<double> value_of(const std::map<int, double>& by_rank, int rank) {
   const auto found = by_rank.find(rank);
@@ -50,7 +51,8 @@ void fill_phases(Snapshot& s, const Judged& j, const RunSums& sums) {
     if (total <= 0 && !always) continue;
     PhaseStat p;
     p.phase = std::string(name(c));
-    const std::map<int, double> medians = rank_medians(j, [c](const Cell& cell) { return static_cast<double>(cell.ms[index(c)]); });
+    const std::map<int, double> medians =
+        rank_medians(j, [c](const Cell& cell) { return static_cast<double>(cell.ms[index(c)]); });
     std::vector<double> known;
     for (const auto& [rank, m] : medians)
       if (std::isfinite(m)) known.push_back(m);
@@ -68,7 +70,9 @@ void fill_phases(Snapshot& s, const Judged& j, const RunSums& sums) {
 }
 
 // What the rank computed, as the program logged it or as the user told for every step.
-double flops_of(const RankSums& sum, const FlopsGiven& given) { return sum.flops > 0 ? sum.flops : given.per_step * sum.steps; }
+double flops_of(const RankSums& sum, const FlopsGiven& given) {
+  return sum.flops > 0 ? sum.flops : given.per_step * sum.steps;
+}
 
 double peak_of(const RankLife* life, const FlopsGiven& given) {
   if (given.peak > 0 || !life) return given.peak;
@@ -88,7 +92,8 @@ void fill_ranks(Snapshot& s, const Judged& j, const RunSums& sums, const FlopsGi
   for (const StepRow* row : j.rows.rows)
     for (const Cell& cell : row->cells) caused[cell.rank] += cell.caused_ms;
   std::map<size_t, std::map<int, double>> phase;
-  for (Category c : kPhases) phase[index(c)] = rank_medians(j, [c](const Cell& cell) { return static_cast<double>(cell.ms[index(c)]); });
+  for (Category c : kPhases)
+    phase[index(c)] = rank_medians(j, [c](const Cell& cell) { return static_cast<double>(cell.ms[index(c)]); });
   std::set<int> known;  // the world may be larger
   for (const auto& [rank, sum] : sums.ranks) known.insert(rank);
   for (const auto& [rank, life] : *j.lives) known.insert(rank);
@@ -105,7 +110,8 @@ void fill_ranks(Snapshot& s, const Judged& j, const RunSums& sums, const FlopsGi
     if (const auto found = sums.ranks.find(r); found != sums.ranks.end()) {
       const RankSums& sum = found->second;
       out.steps = sum.steps;
-      for (size_t c = 0; c < kCategoryCount; ++c) out.ledger[c] = static_cast<int64_t>(std::llround(sum.host_ms[c] * 1e6));
+      for (size_t c = 0; c < kCategoryCount; ++c)
+        out.ledger[c] = static_cast<int64_t>(std::llround(sum.host_ms[c] * 1e6));
       out.steps_wall_ms = sum.host_wall_ms;
       if (sum.wall_ms > 0 && sum.samples > 0) out.samples_per_s = sum.samples / sum.wall_ms * 1e3;
       if (sum.wall_ms > 0 && sum.tokens > 0) out.tokens_per_s = sum.tokens / sum.wall_ms * 1e3;
@@ -170,7 +176,10 @@ void fill_collectives(Snapshot& s, const Judged& j) {
     s.collectives = timed;
     return;
   }
-  struct Sum { double transfer = 0, wait = 0, unresolved = 0, stalls = 0; std::set<int> ranks; };
+  struct Sum {
+    double transfer = 0, wait = 0, unresolved = 0, stalls = 0;
+    std::set<int> ranks;
+  };
   std::map<uint64_t, Sum> by_group;
   double cells = 0, bytes = 0, count = 0;
   for (const StepRow* row : j.rows.rows)
@@ -194,7 +203,8 @@ void fill_collectives(Snapshot& s, const Judged& j) {
     c.ranks.assign(sum.ranks.begin(), sum.ranks.end());
     const auto found = j.groups->find(id);
     if (found != j.groups->end() && !found->second.ranks.empty()) c.ranks = found->second.ranks;
-    const bool named = found != j.groups->end() && !found->second.description.empty() && found->second.description != "undefined";
+    const bool named =
+        found != j.groups->end() && !found->second.description.empty() && found->second.description != "undefined";
     c.group = named ? found->second.description : text_ranks(c.ranks);
     c.op = "all";
     c.per_step = count / cells;
@@ -211,7 +221,10 @@ void fill_collectives(Snapshot& s, const Judged& j) {
 void fill_memory(Snapshot& s, const Judged& j) {
   constexpr size_t kEnd = 16;
   for (const memory::RankMemory& m : memory::measured(j)) {
-    DeviceMemoryRank out{.rank = m.rank, .allocated_bytes = m.allocated_bytes, .reserved_bytes = m.reserved_bytes, .peak_bytes = m.peak_bytes};
+    DeviceMemoryRank out{.rank = m.rank,
+                         .allocated_bytes = m.allocated_bytes,
+                         .reserved_bytes = m.reserved_bytes,
+                         .peak_bytes = m.peak_bytes};
     if (m.capacity_bytes > 0) out.capacity_bytes = m.capacity_bytes;
     const std::vector<double> bytes = growth_track(j.with_warmup, m.rank, j.limits->device_creep_warmup_steps).bytes;
     if (const size_t n = std::min(kEnd, bytes.size() / 2); n > 0) {
@@ -229,12 +242,16 @@ void fill_memory_section(Section& section, const Snapshot& s) {
   for (const DeviceMemoryRank& m : s.memory)
     if (!worst || *m.peak_bytes > *worst->peak_bytes) worst = &m;
   if (!worst) return;
-  section.values = {{"allocated_bytes", worst->allocated_bytes}, {"reserved_bytes", worst->reserved_bytes}, {"peak_bytes", worst->peak_bytes},
-                    {"capacity_bytes", worst->capacity_bytes}, {"peak_share", std::nullopt}};
+  section.values = {{"allocated_bytes", worst->allocated_bytes},
+                    {"reserved_bytes", worst->reserved_bytes},
+                    {"peak_bytes", worst->peak_bytes},
+                    {"capacity_bytes", worst->capacity_bytes},
+                    {"peak_share", std::nullopt}};
   if (worst->capacity_bytes) section.values["peak_share"] = share(*worst);
   if (!section.diagnosis.empty()) return;
   section.diagnosis = FindingKind::kBalanced;
-  section.text = worst->capacity_bytes ? "At most " + text_share(share(*worst)) + " of a device in use, and no growth" : "No growth";
+  section.text = worst->capacity_bytes ? "At most " + text_share(share(*worst)) + " of a device in use, and no growth"
+                                       : "No growth";
 }
 
 void fill_sections(Snapshot& s, const Judged& j, const std::vector<Section>& external) {
@@ -273,7 +290,9 @@ void fill_throughput(Snapshot& s, const Judged& j, const RunSums& sums, const Fl
     peak += of_device;
   }
   // What the seen ranks did is no figure of the run; each of them has its own.
-  const auto per_s = [&](double sum) { return !j.half_seen() && sum > 0 && sums.wall_ms > 0 ? std::optional(sum / sums.wall_ms * 1e3) : std::nullopt; };
+  const auto per_s = [&](double sum) {
+    return !j.half_seen() && sum > 0 && sums.wall_ms > 0 ? std::optional(sum / sums.wall_ms * 1e3) : std::nullopt;
+  };
   s.throughput["samples_per_s"] = per_s(samples);
   s.throughput["tokens_per_s"] = per_s(tokens);
   s.throughput["flops_per_s"] = per_s(flops);
@@ -298,7 +317,8 @@ void fill_epochs(Snapshot& s, const Epochs& epochs) {
   s.epochs_count = s.epochs.empty() ? 0 : epochs.count();
 }
 
-void fill_tables(Snapshot& s, const Judged& whole, const RunSums& sums, const std::vector<Section>& external, const FlopsGiven& flops) {
+void fill_tables(Snapshot& s, const Judged& whole, const RunSums& sums, const std::vector<Section>& external,
+                 const FlopsGiven& flops) {
   s.job_clock = whole.on_device() ? "gpu" : "cpu";
   fill_phases(s, whole, sums);
   fill_ranks(s, whole, sums, flops);

@@ -30,9 +30,10 @@ TEST(Thresholds, EveryOneHasAUnitAReasonAndAnAllowedDefault) {
 }
 
 TEST(Thresholds, AnUnknownNameIsRefusedWithTheNearest) {
-  const std::pair<const char*, const char*> cases[] = {
-      {"warn_shar", "warn_share"}, {"gpu_hot", "gpu_hot_c"}, {"straggler_minz", "straggler_min_z"},
-      {"late_start", "late_start_s"}};
+  const std::pair<const char*, const char*> cases[] = {{"warn_shar", "warn_share"},
+                                                       {"gpu_hot", "gpu_hot_c"},
+                                                       {"straggler_minz", "straggler_min_z"},
+                                                       {"late_start", "late_start_s"}};
   for (const auto& [asked, nearest] : cases) {
     const auto refused = check_threshold(asked, 1);
     ASSERT_FALSE(refused);

@@ -73,7 +73,8 @@ void add_row(const StepRow& row, const Groups& groups, bool half_seen, std::map<
       line.whole = true;
     }
     line.wait_ms += m.total_ms / static_cast<double>(m.seats) - m.least_ms;
-    const double bus = bus_gb_per_s(static_cast<CollectiveOp>(std::get<2>(key)), m.bytes, is_message(std::get<2>(key)) ? 2 : m.seats, m.least_ms);
+    const double bus = bus_gb_per_s(static_cast<CollectiveOp>(std::get<2>(key)), m.bytes,
+                                    is_message(std::get<2>(key)) ? 2 : m.seats, m.least_ms);
     if (whole && bus > 0 && m.bytes >= kLargeOpBytes) line.bus.push_back(bus);
   }
 }
@@ -99,7 +100,8 @@ std::vector<CollectiveStat> timed_collectives(const Rows& rows, const Groups& gr
   std::map<LineKey, Line> lines;
   size_t steps = 0;
   for (const StepRow* row : rows.rows) {
-    const bool timed = std::any_of(row->cells.begin(), row->cells.end(), [](const Cell& c) { return !c.timed_ops.empty(); });
+    const bool timed =
+        std::any_of(row->cells.begin(), row->cells.end(), [](const Cell& c) { return !c.timed_ops.empty(); });
     if (!timed) continue;
     add_row(*row, groups, half_seen, lines);
     ++steps;
@@ -110,7 +112,8 @@ std::vector<CollectiveStat> timed_collectives(const Rows& rows, const Groups& gr
     CollectiveStat c;
     c.ranks.assign(line.ranks.begin(), line.ranks.end());
     const auto found = groups.find(std::get<0>(key));
-    const bool named = found != groups.end() && !found->second.description.empty() && found->second.description != "undefined";
+    const bool named =
+        found != groups.end() && !found->second.description.empty() && found->second.description != "undefined";
     c.group = named ? found->second.description : text_ranks(c.ranks);
     c.op = op_text(static_cast<CollectiveOp>(std::get<1>(key)));
     if (!std::get<2>(key) && lines.count({std::get<0>(key), std::get<1>(key), true})) c.op += " < 1 MiB";
@@ -121,7 +124,8 @@ std::vector<CollectiveStat> timed_collectives(const Rows& rows, const Groups& gr
     if (!line.bus.empty()) c.bus_gb_per_s = median(line.bus);
     out.push_back(std::move(c));
   }
-  std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.bytes_per_step > b.bytes_per_step; });
+  std::stable_sort(out.begin(), out.end(),
+                   [](const auto& a, const auto& b) { return a.bytes_per_step > b.bytes_per_step; });
   return out;
 }
 

@@ -23,7 +23,7 @@ TEST(BusBandwidth, FactorsOfEachOperation) {
   const uint64_t gb = 1'000'000'000;
   EXPECT_DOUBLE_EQ(bus_gb_per_s(CollectiveOp::kAllReduce, gb, 2, 10), 100);
   EXPECT_DOUBLE_EQ(bus_gb_per_s(CollectiveOp::kAllReduce, gb, 4, 10), 150);
-  EXPECT_DOUBLE_EQ(bus_gb_per_s(CollectiveOp::kAllGather, gb, 4, 10), 300);   // bytes are one rank's part
+  EXPECT_DOUBLE_EQ(bus_gb_per_s(CollectiveOp::kAllGather, gb, 4, 10), 300);  // bytes are one rank's part
   EXPECT_DOUBLE_EQ(bus_gb_per_s(CollectiveOp::kReduceScatter, gb, 4, 10), 300);
   EXPECT_DOUBLE_EQ(bus_gb_per_s(CollectiveOp::kBroadcast, gb, 4, 10), 100);
   EXPECT_DOUBLE_EQ(bus_gb_per_s(CollectiveOp::kAllReduce, gb, 1, 10), 0);

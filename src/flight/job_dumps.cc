@@ -22,7 +22,8 @@ class Joiner {
     std::ranges::stable_sort(out_.dumps, {}, &RankDump::rank);
     for (size_t i = 1; i < out_.dumps.size(); ++i) {
       const RankDump &a = out_.dumps[i - 1], &b = out_.dumps[i];
-      if (a.rank == b.rank) return fail(formatted("{}: rank {} again, after {}; give the dumps of one job", b.file, b.rank, a.file));
+      if (a.rank == b.rank)
+        return fail(formatted("{}: rank {} again, after {}; give the dumps of one job", b.file, b.rank, a.file));
     }
     for (const RankDump& dump : out_.dumps) {
       for (const Operation& op : dump.operations) operations_[dump.rank][op.group].push_back(&op);
@@ -36,8 +37,8 @@ class Joiner {
   }
 
  private:
-  // Groups of one name with different ranks are groups of their own (made apart by processes that never meet), unless they
-  // share a rank.
+  // Groups of one name with different ranks are groups of their own (made apart by processes that never meet), unless
+  // they share a rank.
   Status collect_groups() {
     std::map<std::string, const RankDump*> first;
     for (const RankDump& dump : out_.dumps) {
@@ -46,7 +47,8 @@ class Joiner {
         if (variants.contains(group.ranks)) continue;
         for (const auto& [members, unused] : variants) {
           if (!overlap(members, group.ranks)) continue;
-          return fail(formatted("{}: of another job than {}: group {} holds other ranks there", dump.file, first[name]->file, name));
+          return fail(formatted("{}: of another job than {}: group {} holds other ranks there", dump.file,
+                                first[name]->file, name));
         }
         variants[group.ranks] = group.description;
         first.emplace(name, &dump);
@@ -100,8 +102,10 @@ class Joiner {
       return;
     }
     member.enqueued = std::max(member.enqueued, op.sequence);
-    if (finished) member.completed = std::max(member.completed, op.sequence);
-    else member.unfinished.push_back(&op);
+    if (finished)
+      member.completed = std::max(member.completed, op.sequence);
+    else
+      member.unfinished.push_back(&op);
   }
 
   // What the status adds to the operations that are still in the recorder's ring. In a group with transfers it counts

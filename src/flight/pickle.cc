@@ -15,8 +15,12 @@ namespace {
 using Node = uint32_t;
 
 // Containers hold places in the machine's store, so that a value that is referred to a thousand times is there once.
-struct List { std::vector<Node> items; };
-struct Dict { std::vector<std::pair<Node, Node>> items; };
+struct List {
+  std::vector<Node> items;
+};
+struct Dict {
+  std::vector<std::pair<Node, Node>> items;
+};
 using Value = std::variant<std::monostate, bool, int64_t, double, std::string_view, List, Dict>;
 
 constexpr Node kMark = UINT32_MAX;
@@ -51,7 +55,8 @@ class Machine {
       const auto op = static_cast<unsigned char>(bytes_[at_++]);
       if (op == '.') break;
       if (Status status = step(op); !status) return std::unexpected(status.error());
-      if (store_.size() > limits_.values || stack_.size() > limits_.values) return bad(formatted("more than {} values", limits_.values));
+      if (store_.size() > limits_.values || stack_.size() > limits_.values)
+        return bad(formatted("more than {} values", limits_.values));
     }
     if (stack_.size() != 1 || stack_.back() == kMark) return bad("does not end with one value");
     size_t left = limits_.values;
@@ -61,45 +66,50 @@ class Machine {
   }
 
  private:
-  std::unexpected<Error> bad(const std::string& what) const { return fail(formatted("the pickle {} (byte {})", what, op_at_)); }
+  std::unexpected<Error> bad(const std::string& what) const {
+    return fail(formatted("the pickle {} (byte {})", what, op_at_));
+  }
 
   Status step(unsigned char op) {
     if (const char* name = refused_name(op)) {
-      return fail(formatted("the pickle loads or calls a class ({} at byte {}); only plain data is read", name, op_at_));
+      return fail(
+          formatted("the pickle loads or calls a class ({} at byte {}); only plain data is read", name, op_at_));
     }
     switch (op) {
-      case 0x80: return skip(1);                                   // PROTO
-      case 0x95: return skip(8);                                   // FRAME
+      case 0x80: return skip(1);  // PROTO
+      case 0x95: return skip(8);  // FRAME
       case 'N': return push(std::monostate());
-      case 0x88: return push(true);                                // NEWTRUE
-      case 0x89: return push(false);                               // NEWFALSE
-      case 'K': return push_int(1);                                // BININT1
-      case 'M': return push_int(2);                                // BININT2
-      case 'J': return push_int(4);                                // BININT, signed
-      case 0x8a: return push_long();                               // LONG1
-      case 'G': return push_float();                               // BINFLOAT
-      case 'X': return push_text(4);                               // BINUNICODE
-      case 0x8c: return push_text(1);                              // SHORT_BINUNICODE
-      case 0x8d: return push_text(8);                              // BINUNICODE8
-      case 'U': return push_text(1);                               // SHORT_BINSTRING
-      case 'T': return push_text(4);                               // BINSTRING
+      case 0x88: return push(true);    // NEWTRUE
+      case 0x89: return push(false);   // NEWFALSE
+      case 'K': return push_int(1);    // BININT1
+      case 'M': return push_int(2);    // BININT2
+      case 'J': return push_int(4);    // BININT, signed
+      case 0x8a: return push_long();   // LONG1
+      case 'G': return push_float();   // BINFLOAT
+      case 'X': return push_text(4);   // BINUNICODE
+      case 0x8c: return push_text(1);  // SHORT_BINUNICODE
+      case 0x8d: return push_text(8);  // BINUNICODE8
+      case 'U': return push_text(1);   // SHORT_BINSTRING
+      case 'T': return push_text(4);   // BINSTRING
       case '(': return stack_.push_back(kMark), Status();
-      case ']': case ')': return push(List());                     // EMPTY_LIST, EMPTY_TUPLE
-      case '}': return push(Dict());                               // EMPTY_DICT
+      case ']':
+      case ')': return push(List());  // EMPTY_LIST, EMPTY_TUPLE
+      case '}': return push(Dict());  // EMPTY_DICT
       case 0x85: return tuple(1);
       case 0x86: return tuple(2);
       case 0x87: return tuple(3);
-      case 't': case 'l': return tuple_to_mark();                  // TUPLE, LIST
-      case 'd': return dict_to_mark();                             // DICT
+      case 't':
+      case 'l': return tuple_to_mark();  // TUPLE, LIST
+      case 'd': return dict_to_mark();   // DICT
       case 'a': return append(stack_.size() < 1 ? 0 : stack_.size() - 1, stack_.size());
       case 'e': return appends();
       case 's': return set_items(stack_.size() < 2 ? 0 : stack_.size() - 2);
       case 'u': return set_items_to_mark();
-      case 'q': return put(1);                                     // BINPUT
-      case 'r': return put(4);                                     // LONG_BINPUT
-      case 0x94: return put_at(memo_.size());                      // MEMOIZE
-      case 'h': return get(1);                                     // BINGET
-      case 'j': return get(4);                                     // LONG_BINGET
+      case 'q': return put(1);                 // BINPUT
+      case 'r': return put(4);                 // LONG_BINPUT
+      case 0x94: return put_at(memo_.size());  // MEMOIZE
+      case 'h': return get(1);                 // BINGET
+      case 'j': return get(4);                 // LONG_BINGET
       case '0': return pop();
       case '2': return dup();
       default: return bad(formatted("holds instruction 0x{:02x}, which plain data of torch does not", op));
@@ -118,7 +128,8 @@ class Machine {
   std::optional<uint64_t> number(size_t width) {
     if (!has(width)) return std::nullopt;
     uint64_t value = 0;
-    for (size_t i = 0; i < width; ++i) value |= static_cast<uint64_t>(static_cast<unsigned char>(bytes_[at_ + i])) << (8 * i);
+    for (size_t i = 0; i < width; ++i)
+      value |= static_cast<uint64_t>(static_cast<unsigned char>(bytes_[at_ + i])) << (8 * i);
     at_ += width;
     return value;
   }
@@ -208,7 +219,8 @@ class Machine {
     if (first == 0 || !plain(first - 1)) return underflow();
     auto* list = std::get_if<List>(&store_[stack_[first - 1]]);
     if (!list) return bad("appends to what is no list");
-    list->items.insert(list->items.end(), stack_.begin() + static_cast<std::ptrdiff_t>(first), stack_.begin() + static_cast<std::ptrdiff_t>(end));
+    list->items.insert(list->items.end(), stack_.begin() + static_cast<std::ptrdiff_t>(first),
+                       stack_.begin() + static_cast<std::ptrdiff_t>(end));
     stack_.resize(first);
     return {};
   }
@@ -309,8 +321,12 @@ class Machine {
 
 }  // namespace
 
-bool looks_like_pickle(std::string_view bytes) { return bytes.size() >= 2 && bytes[0] == '\x80' && bytes[1] >= 1 && bytes[1] <= 5; }
+bool looks_like_pickle(std::string_view bytes) {
+  return bytes.size() >= 2 && bytes[0] == '\x80' && bytes[1] >= 1 && bytes[1] <= 5;
+}
 
-Result<nlohmann::json> parse_pickle(std::string_view bytes, const PlainLimits& limits) { return Machine(bytes, limits).run(); }
+Result<nlohmann::json> parse_pickle(std::string_view bytes, const PlainLimits& limits) {
+  return Machine(bytes, limits).run();
+}
 
 }  // namespace stepscope::flight

@@ -1,6 +1,6 @@
-// Pickles that hold plain data only: dict, list, tuple, text, numbers, booleans, None. A pickle is a program; this machine
-// knows the instructions that build plain data and refuses every other by name, those that load or call classes first of
-// all. Nothing in the input is ever looked up, imported or called.
+// Pickles that hold plain data only: dict, list, tuple, text, numbers, booleans, None. A pickle is a program; this
+// machine knows the instructions that build plain data and refuses every other by name, those that load or call classes
+// first of all. Nothing in the input is ever looked up, imported or called.
 //
 // Private to this room (the value is a JSON value: dict → object with text keys, list and tuple → array). Pure.
 #pragma once

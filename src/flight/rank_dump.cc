@@ -41,7 +41,9 @@ const Json& field(const Json& object, const char* name) {
 
 // Texts end up on a terminal, one line each.
 std::string text(const Json& value) {
-  std::string out = value.is_string() ? value.get<std::string>() : value.is_number_integer() ? std::to_string(value.get<int64_t>()) : "";
+  std::string out = value.is_string()           ? value.get<std::string>()
+                    : value.is_number_integer() ? std::to_string(value.get<int64_t>())
+                                                : "";
   out.resize(std::min(out.size(), kMaxText));
   for (char& c : out) {
     if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = ' ';
@@ -133,7 +135,8 @@ class DumpReader {
   DumpReader(const Json& json, const std::string& file) : json_(json) { out_.file = file; }
 
   Result<RankDump> read() {
-    if (!json_.is_object() || (!json_.contains("entries") && !json_.contains("pg_config"))) return fail("no Flight Recorder dump");
+    if (!json_.is_object() || (!json_.contains("entries") && !json_.contains("pg_config")))
+      return fail("no Flight Recorder dump");
     out_.version = text(field(json_, "version"));
     if (Status status = read_groups(); !status) return std::unexpected(status.error());
     if (Status status = read_operations(); !status) return std::unexpected(status.error());
@@ -209,7 +212,8 @@ class DumpReader {
         name = found->second;
       }
       const auto at = [&](const char* which) { return integer(field(group, which)).value_or(-1); };
-      out_.status[name] = {at("last_enqueued_collective"), at("last_started_collective"), at("last_completed_collective")};
+      out_.status[name] = {at("last_enqueued_collective"), at("last_started_collective"),
+                           at("last_completed_collective")};
     }
   }
 
@@ -220,9 +224,9 @@ class DumpReader {
     return value;
   }
 
-  // pg_status knows groups by a number of this process, pg_config by name; operations tell which is which, but a rank that
-  // waits for nothing has none. Both count groups in the order in which they were made, so where there are as many of one
-  // as of the other they can be laid side by side. Given up as soon as an operation disagrees.
+  // pg_status knows groups by a number of this process, pg_config by name; operations tell which is which, but a rank
+  // that waits for nothing has none. Both count groups in the order in which they were made, so where there are as many
+  // of one as of the other they can be laid side by side. Given up as soon as an operation disagrees.
   void name_silent_ids(const Json& status) {
     std::vector<int64_t> ids;
     for (const auto& [key, unused] : status.items()) {

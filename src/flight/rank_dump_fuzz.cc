@@ -27,7 +27,8 @@ examples::FlightJob job() {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
-  static const std::string pickle = job().bytes(0, {}), json = job().bytes(0, {.pickle = false}), other = job().bytes(1, {});
+  static const std::string pickle = job().bytes(0, {}), json = job().bytes(0, {.pickle = false}),
+                           other = job().bytes(1, {});
   const std::string bytes = data[0] & 1 ? examples::changed(data[0] & 2 ? pickle : json, data + 1, size - 1)
                                         : std::string(reinterpret_cast<const char*>(data + 1), size - 1);
   auto dump = flight::read_dump(bytes, "fuzz_0");

@@ -52,7 +52,8 @@ TEST(RankDump, PickleAndJsonSayTheSame) {
 TEST(RankDump, RanksAreToldByTheNameOfTheFileOrByTheGroups) {
   EXPECT_EQ(read(small(), "rank1.json").rank, 1);
   EXPECT_EQ(read(small(), "a/b0/1").rank, 1);
-  EXPECT_EQ(message(small().dump(), "a_7"), "a_7: rank 7 by its name, but its process groups are those of another rank");
+  EXPECT_EQ(message(small().dump(), "a_7"),
+            "a_7: rank 7 by its name, but its process groups are those of another rank");
   EXPECT_EQ(message(small().dump(), "dump"), "dump: whose rank it is cannot be told: name the file ..._<rank>");
   json alone = small();
   alone["pg_config"]["9"] = {{"name", "9"}, {"desc", ""}, {"ranks", {1}}};
@@ -76,8 +77,9 @@ TEST(RankDump, StatusOfGroupsWithoutOperationsIsFoundByTheirOrder) {
 
 TEST(RankDump, FramesGiveTheCallersLine) {
   json dump = small();
-  dump["entries"][0]["frames"] = {{{"name", "all_reduce"}, {"filename", "/x/torch/distributed/distributed_c10d.py"}, {"line", 2806}},
-                                  {{"name", "step"}, {"filename", "/home/u/train.py"}, {"line", 61}}};
+  dump["entries"][0]["frames"] = {
+      {{"name", "all_reduce"}, {"filename", "/x/torch/distributed/distributed_c10d.py"}, {"line", 2806}},
+      {{"name", "step"}, {"filename", "/home/u/train.py"}, {"line", 61}}};
   EXPECT_EQ(read(dump).operations[0].frame, "train.py:61 step");
 }
 
@@ -88,8 +90,10 @@ TEST(RankDump, WhatIsNoDumpIsOneLine) {
   EXPECT_EQ(message("{}"), "_dump_1: no Flight Recorder dump");
   EXPECT_EQ(message(R"({"entries": 3})"), "_dump_1: entries is no list");
   EXPECT_EQ(message(R"({"entries": [3]})"), "_dump_1: an operation is no dict");
-  EXPECT_EQ(message(R"({"entries": [], "pg_config": {"0": {"ranks": "[0, x]"}}})"), "_dump_1: process group 0 has no list of ranks");
-  EXPECT_EQ(message(R"({"entries": [], "pg_config": {"0": {"ranks": [-1]}}})"), "_dump_1: process group 0 has no list of ranks");
+  EXPECT_EQ(message(R"({"entries": [], "pg_config": {"0": {"ranks": "[0, x]"}}})"),
+            "_dump_1: process group 0 has no list of ranks");
+  EXPECT_EQ(message(R"({"entries": [], "pg_config": {"0": {"ranks": [-1]}}})"),
+            "_dump_1: process group 0 has no list of ranks");
   const std::string text = small().dump(), bytes = examples::pickled(small());
   EXPECT_EQ(message(text.substr(0, text.size() / 2)), "_dump_1: neither a pickle nor JSON, or cut off");
   EXPECT_NE(message(bytes.substr(0, bytes.size() / 2)), "");
@@ -99,7 +103,11 @@ TEST(RankDump, WhatIsNoDumpIsOneLine) {
 
 TEST(RankDump, OddFieldsAreNoDisaster) {
   json dump = small();
-  dump["entries"][0] = {{"process_group", 3}, {"pg_id", "x"}, {"collective_seq_id", 1e30}, {"input_sizes", {{INT64_MAX, 3}}}, {"profiling_name", "\x1b[2J\n"},
+  dump["entries"][0] = {{"process_group", 3},
+                        {"pg_id", "x"},
+                        {"collective_seq_id", 1e30},
+                        {"input_sizes", {{INT64_MAX, 3}}},
+                        {"profiling_name", "\x1b[2J\n"},
                         {"time_created_ns", UINT64_MAX}};
   const Operation& op = read(dump).operations[0];
   EXPECT_EQ(op.sequence, -1);

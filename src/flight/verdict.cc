@@ -13,8 +13,9 @@ namespace {
 
 // Inputs of these are equal on all ranks; an all-to-all may carry what it likes.
 bool equal_inputs(std::string_view name) {
-  static constexpr std::array<std::string_view, 9> kNames = {"all_reduce", "allreduce_coalesced", "_all_gather_base", "_allgather_base",
-                                                             "_reduce_scatter_base", "broadcast", "_broadcast_oop", "reduce", "barrier"};
+  static constexpr std::array<std::string_view, 9> kNames = {
+      "all_reduce", "allreduce_coalesced", "_all_gather_base", "_allgather_base", "_reduce_scatter_base",
+      "broadcast",  "_broadcast_oop",      "reduce",           "barrier"};
   return std::ranges::find(kNames, name) != kNames.end();
 }
 
@@ -23,7 +24,9 @@ std::string signature(const Operation& op) {
   return formatted("{} of {} {}", op.name, op.elements, op.dtypes);
 }
 
-std::string shown(const Operation& op) { return op.name + (op.sizes.empty() ? "" : " " + op.sizes) + (op.dtypes.empty() ? "" : " " + op.dtypes); }
+std::string shown(const Operation& op) {
+  return op.name + (op.sizes.empty() ? "" : " " + op.sizes) + (op.dtypes.empty() ? "" : " " + op.dtypes);
+}
 
 class Judge {
  public:
@@ -71,10 +74,13 @@ class Judge {
         const bool majority = most->second.size() * 2 > ops.size();
         for (const auto& kind : kinds) {
           if (majority && kind.first == most->first) continue;
-          const auto& other = kind.first == most->first ? kinds.begin()->first == most->first ? *std::next(kinds.begin()) : *kinds.begin() : *most;
+          const auto& other = kind.first == most->first
+                                  ? kinds.begin()->first == most->first ? *std::next(kinds.begin()) : *kinds.begin()
+                                  : *most;
           for (const auto& [rank, op] : kind.second) {
-            name_culprit(rank, Kind::kMismatched, formatted("{} is {} here, {} on rank {}", operation_text(group, *op), shown(*op),
-                                                            shown(*other.second.front().second), other.second.front().first));
+            name_culprit(rank, Kind::kMismatched,
+                         formatted("{} is {} here, {} on rank {}", operation_text(group, *op), shown(*op),
+                                   shown(*other.second.front().second), other.second.front().first));
           }
         }
         for (const auto& [waiter, unused] : ops) {
@@ -89,7 +95,8 @@ class Judge {
 
   void name_culprit(int rank, Kind kind, const std::string& reason) {
     auto [culprit, unused] = named_.try_emplace(rank, Culprit{rank, kind, {}});
-    if (culprit->second.kind == kind && culprit->second.reasons.size() < kMaxReasons) culprit->second.reasons.push_back(reason);
+    if (culprit->second.kind == kind && culprit->second.reasons.size() < kMaxReasons)
+      culprit->second.reasons.push_back(reason);
   }
 
   void strong_evidence() {
@@ -147,11 +154,14 @@ class Judge {
     const auto known = named_;
     for (const auto& [rank, reasons] : waits_.unseen) {
       const bool explained = std::ranges::any_of(waits_.edges, [&](const auto& edge) {
-        return edge.second.contains(rank) && (known.contains(edge.first) || std::ranges::any_of(reached_from(edge.first), [&](int other) { return known.contains(other); }));
+        return edge.second.contains(rank) &&
+               (known.contains(edge.first) ||
+                std::ranges::any_of(reached_from(edge.first), [&](int other) { return known.contains(other); }));
       });
       if (explained) continue;
       const bool no_dump = std::ranges::binary_search(job_.no_dump, rank);
-      for (const std::string& reason : reasons) name_culprit(rank, Kind::kSilent, formatted("{}, {}", no_dump ? "no dump" : "an empty dump", reason));
+      for (const std::string& reason : reasons)
+        name_culprit(rank, Kind::kSilent, formatted("{}, {}", no_dump ? "no dump" : "an empty dump", reason));
     }
   }
 
@@ -164,17 +174,22 @@ class Judge {
       out_.outcome = Outcome::kCulprits;
       return std::move(out_);
     }
-    const auto complete = [](const GroupRow& row) { return row.missing.empty() && row.unknown.empty() && row.finished.empty(); };
+    const auto complete = [](const GroupRow& row) {
+      return row.missing.empty() && row.unknown.empty() && row.finished.empty();
+    };
     if (std::ranges::all_of(out_.rows, complete)) {
       out_.outcome = Outcome::kAllArrived;
-      out_.reason = "Every rank has issued what is waited for and none has finished it: the transport or all GPUs are stuck, or the "
-                    "dump caught it in flight.";
+      out_.reason =
+          "Every rank has issued what is waited for and none has finished it: the transport or all GPUs are stuck, or "
+          "the "
+          "dump caught it in flight.";
       return std::move(out_);
     }
-    return undecided(job_.no_dump.empty() && job_.silent.empty()
-                         ? "Ranks wait, but no rank is proven to be the cause."
-                         : formatted("{} of {} ranks have no dump, or an empty one: too few to say whom the others wait for.",
-                                     job_.no_dump.size() + job_.silent.size(), job_.world.size()));
+    return undecided(
+        job_.no_dump.empty() && job_.silent.empty()
+            ? "Ranks wait, but no rank is proven to be the cause."
+            : formatted("{} of {} ranks have no dump, or an empty one: too few to say whom the others wait for.",
+                        job_.no_dump.size() + job_.silent.size(), job_.world.size()));
   }
 
   void find_rows() {
@@ -186,8 +201,10 @@ class Judge {
       }
       GroupRow row{.name = group.name, .description = group.description};
       for (const Member& member : group.members) row.ranks.push_back(member.rank);
-      if (front) fill(row, group, *front);
-      else if (!fill_transfers(row, group)) continue;
+      if (front)
+        fill(row, group, *front);
+      else if (!fill_transfers(row, group))
+        continue;
       out_.rows.push_back(std::move(row));
     }
   }
@@ -197,9 +214,10 @@ class Judge {
     for (const Member& member : group.members) {
       const auto op = std::ranges::find(member.unfinished, front.sequence, &Operation::sequence);
       if (op != member.unfinished.end() && row.frame.empty()) row.frame = (*op)->frame;
-      std::vector<int>& place = !member.known ? row.unknown : member.completed >= front.sequence ? row.finished
-                                : member.enqueued >= front.sequence                              ? row.waiting
-                                                                                                 : row.missing;
+      std::vector<int>& place = !member.known                        ? row.unknown
+                                : member.completed >= front.sequence ? row.finished
+                                : member.enqueued >= front.sequence  ? row.waiting
+                                                                     : row.missing;
       place.push_back(member.rank);
     }
   }

@@ -1,5 +1,5 @@
-// Made-up hangs (tests/support/flight_job.h), each in every form of dump: pickle and JSON, whole history and the unfinished
-// only, with and without the status of groups.
+// Made-up hangs (tests/support/flight_job.h), each in every form of dump: pickle and JSON, whole history and the
+// unfinished only, with and without the status of groups.
 #include "flight/verdict.h"
 
 #include <gtest/gtest.h>
@@ -57,7 +57,8 @@ void expect(const FlightJob& job, const Expected& expected, const std::set<int>&
       named[culprit.rank] = culprit.kind;
       EXPECT_FALSE(culprit.reasons.empty());
     }
-    SCOPED_TRACE(testing::Message() << "pickle " << form.pickle << " only_unfinished " << form.only_unfinished << " status " << form.status);
+    SCOPED_TRACE(testing::Message() << "pickle " << form.pickle << " only_unfinished " << form.only_unfinished
+                                    << " status " << form.status);
     EXPECT_EQ(name(verdict.outcome), name(expected.outcome));
     EXPECT_EQ(named, expected.culprits);
     EXPECT_EQ(verdict.victims, expected.victims);
@@ -72,7 +73,8 @@ FlightJob two_by_four() {
   job.group("5", "DP", {0, 2, 4, 6});
   job.group("6", "DP", {1, 3, 5, 7});
   for (int step = 0; step < 3; ++step) {
-    for (int pair = 0; pair < 4; ++pair) job.done(std::to_string(1 + pair), {.name = "_all_gather_base", .size = {4, 8}});
+    for (int pair = 0; pair < 4; ++pair)
+      job.done(std::to_string(1 + pair), {.name = "_all_gather_base", .size = {4, 8}});
     job.done("5");
     job.done("6");
   }
@@ -102,10 +104,10 @@ TEST(Hang, TheRankWhosePeersFinishedIsStuckOnItsGpu) {
 
 TEST(Hang, TwoFaultsOfDifferentKindsAreBothNamed) {
   FlightJob job = two_by_four();
-  job.issue(2, "5");                                                           // its GPU: the others finish
+  job.issue(2, "5");  // its GPU: the others finish
   for (const int rank : {0, 4, 6}) job.issue(rank, "5", {.state = "completed"});
   job.issue_all("5");
-  job.issue_all("6", {}, {7});                                                 // its host
+  job.issue_all("6", {}, {7});  // its host
   expect(job, {.culprits = {{2, Kind::kGpuNeverFinishes}, {7, Kind::kHostStuck}}, .victims = {0, 1, 3, 4, 5, 6}});
 }
 
@@ -173,7 +175,8 @@ TEST(Hang, AnEmptyDumpIsASilentRecorder) {
   job.issue_all("0", {}, {1});
   std::vector<RankDump> dumps;
   for (const int rank : {0, 2}) dumps.push_back(*read_dump(job.bytes(rank, {}), "dump_" + std::to_string(rank)));
-  dumps.push_back(*read_dump(R"({"version":"2.10","entries":[],"pg_config":{"0":{"name":"0","desc":"","ranks":"[0, 1, 2]"}}})", "dump_1"));
+  dumps.push_back(*read_dump(
+      R"({"version":"2.10","entries":[],"pg_config":{"0":{"name":"0","desc":"","ranks":"[0, 1, 2]"}}})", "dump_1"));
   const auto joint = join_dumps(std::move(dumps));
   ASSERT_TRUE(joint);
   EXPECT_EQ(joint->silent, (std::vector{1}));
@@ -205,7 +208,8 @@ TEST(Hang, AGpuThatNeverBeginsIsNamedWhereStartsAreTimed) {
   job.done("0");
   for (const int rank : {0, 1, 3}) job.issue(rank, "0", {.state = "started"});
   job.issue(2, "0");
-  for (const DumpForm& form : {DumpForm{}, DumpForm{.pickle = false, .status = false}, DumpForm{.only_unfinished = true}}) {
+  for (const DumpForm& form :
+       {DumpForm{}, DumpForm{.pickle = false, .status = false}, DumpForm{.only_unfinished = true}}) {
     const JobDumps dumps = joined(job, form);
     const Verdict verdict = judge(dumps);
     ASSERT_EQ(verdict.culprits.size(), 1u);
@@ -272,9 +276,13 @@ TEST(Hang, TheTableSaysWhoIsWhere) {
 
 TEST(JobDumps, DumpsOfDifferentJobsAreRefused) {
   const FlightJob small(2), large(3);
-  const auto read = [](const FlightJob& job, int rank, const char* file) { return *read_dump(job.bytes(rank, {}), file); };
-  EXPECT_EQ(join_dumps({read(small, 0, "a_0"), read(large, 1, "b_1")}).error().message, "b_1: of another job than a_0: group 0 holds other ranks there");
-  EXPECT_EQ(join_dumps({read(small, 0, "a_0"), read(small, 0, "b_0")}).error().message, "b_0: rank 0 again, after a_0; give the dumps of one job");
+  const auto read = [](const FlightJob& job, int rank, const char* file) {
+    return *read_dump(job.bytes(rank, {}), file);
+  };
+  EXPECT_EQ(join_dumps({read(small, 0, "a_0"), read(large, 1, "b_1")}).error().message,
+            "b_1: of another job than a_0: group 0 holds other ranks there");
+  EXPECT_EQ(join_dumps({read(small, 0, "a_0"), read(small, 0, "b_0")}).error().message,
+            "b_0: rank 0 again, after a_0; give the dumps of one job");
 }
 
 }  // namespace

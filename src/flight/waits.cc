@@ -13,7 +13,8 @@ namespace {
 // No rank can finish these before every rank has taken part; a broadcast's root, say, can.
 bool needs_everybody(std::string_view name) {
   static constexpr std::array<std::string_view, 4> kStarts = {"all", "_all", "reduce_scatter", "_reduce_scatter"};
-  return name == "barrier" || std::ranges::any_of(kStarts, [&](std::string_view start) { return name.starts_with(start); });
+  return name == "barrier" ||
+         std::ranges::any_of(kStarts, [&](std::string_view start) { return name.starts_with(start); });
 }
 
 // "send 0->3": place 0 sends to place 3; "recv 0<-3": place 0 receives from place 3.
@@ -36,8 +37,10 @@ class WaitFinder {
   WaitFinder(const JobDumps& job, const OperationSet& excluded) : job_(job), excluded_(excluded) {
     for (const RankDump& dump : job.dumps) {
       dumps_[dump.rank] = &dump;
-      const auto unfinished = std::ranges::find_if(dump.operations, [](const Operation& op) { return op.state != OpState::kCompleted; });
-      if (unfinished != dump.operations.end()) first_unfinished_[dump.rank] = unfinished->record, out_.busy.insert(dump.rank);
+      const auto unfinished =
+          std::ranges::find_if(dump.operations, [](const Operation& op) { return op.state != OpState::kCompleted; });
+      if (unfinished != dump.operations.end())
+        first_unfinished_[dump.rank] = unfinished->record, out_.busy.insert(dump.rank);
     }
   }
 
@@ -55,7 +58,8 @@ class WaitFinder {
  private:
   static void note(std::map<int, std::vector<std::string>>& proofs, int rank, std::string sentence) {
     std::vector<std::string>& sentences = proofs[rank];
-    if (sentences.size() < 8 && std::ranges::find(sentences, sentence) == sentences.end()) sentences.push_back(std::move(sentence));
+    if (sentences.size() < 8 && std::ranges::find(sentences, sentence) == sentences.end())
+      sentences.push_back(std::move(sentence));
   }
 
   void collective(const Group& group, const Member& waiter, const Operation& op) {
@@ -97,14 +101,18 @@ class WaitFinder {
     if (!place || *place >= group.members.size()) return;
     const Member& peer = group.members[*place];
     out_.edges[waiter.rank].insert(peer.rank);
-    const std::string what = formatted("{} of {}", op.name, group.description.empty() ? "group " + group.name : group.description);
+    const std::string what =
+        formatted("{} of {}", op.name, group.description.empty() ? "group " + group.name : group.description);
     if (!peer.known) return note(out_.unseen, peer.rank, formatted("rank {} waits in {}", waiter.rank, what));
     const char* answer = op.name.starts_with("send") ? "recv" : "send";
     const bool answered = std::ranges::any_of(peer.transfers, [&](const Operation* other) {
       const auto back = peer_place(other->name);
-      return other->name.starts_with(answer) && back && *back < group.members.size() && group.members[*back].rank == waiter.rank;
+      return other->name.starts_with(answer) && back && *back < group.members.size() &&
+             group.members[*back].rank == waiter.rank;
     });
-    if (!answered) note(out_.missing_transfer, peer.rank, formatted("rank {} waits in {}, it has no {} for it", waiter.rank, what, answer));
+    if (!answered)
+      note(out_.missing_transfer, peer.rank,
+           formatted("rank {} waits in {}, it has no {} for it", waiter.rank, what, answer));
   }
 
   // Where GPUs are timed: everybody has issued the operation, some GPUs have begun it, others hang before it.
@@ -122,13 +130,15 @@ class WaitFinder {
     for (const Member& member : group.members) {
       const Operation& first = *member.unfinished.front();
       begun |= first.state == OpState::kStarted;
-      if (first.state == OpState::kScheduled && first.record == first_unfinished_[member.rank] && times_starts(*dumps_[member.rank])) {
+      if (first.state == OpState::kScheduled && first.record == first_unfinished_[member.rank] &&
+          times_starts(*dumps_[member.rank])) {
         idle.push_back(member.rank);
       }
     }
     if (!begun) return;
     for (const int rank : idle) {
-      note(out_.unstarted, rank, formatted("{} has begun on other GPUs, not on this one", operation_text(group, *front)));
+      note(out_.unstarted, rank,
+           formatted("{} has begun on other GPUs, not on this one", operation_text(group, *front)));
       for (const Member& member : group.members) {
         if (member.rank != rank) out_.edges[member.rank].insert(rank);
       }
@@ -145,7 +155,8 @@ class WaitFinder {
 }  // namespace
 
 std::string operation_text(const Group& group, const Operation& op) {
-  const std::string place = group.description.empty() ? "group " + group.name : group.description + " (group " + group.name + ")";
+  const std::string place =
+      group.description.empty() ? "group " + group.name : group.description + " (group " + group.name + ")";
   return formatted("{} {} of {}", op.name, op.sequence, place);
 }
 

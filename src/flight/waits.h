@@ -1,5 +1,5 @@
-// Who waits for whom, read from the unfinished operations of all ranks, with what each wait proves about the rank that is
-// waited for. Private to this room. Pure; O(operations × group size).
+// Who waits for whom, read from the unfinished operations of all ranks, with what each wait proves about the rank that
+// is waited for. Private to this room. Pure; O(operations × group size).
 #pragma once
 
 #include <map>
@@ -12,13 +12,14 @@
 namespace stepscope::flight {
 
 struct Waits {
-  std::map<int, std::set<int>> edges;                      // rank → ranks it waits for
-  std::map<int, std::vector<std::string>> behind;          // peers finished what this rank has not: its GPU
-  std::map<int, std::vector<std::string>> missing;         // others wait in what this rank has not issued
-  std::map<int, std::vector<std::string>> missing_transfer;// the same of sends and receives: weaker, a send may be done
-  std::map<int, std::vector<std::string>> unseen;          // all that are seen wait for this rank, which is not
-  std::map<int, std::vector<std::string>> unstarted;       // peers' GPUs have begun what this rank's has not
-  std::set<int> busy;                                      // ranks with anything unfinished
+  std::map<int, std::set<int>> edges;               // rank → ranks it waits for
+  std::map<int, std::vector<std::string>> behind;   // peers finished what this rank has not: its GPU
+  std::map<int, std::vector<std::string>> missing;  // others wait in what this rank has not issued
+  std::map<int, std::vector<std::string>>
+      missing_transfer;                               // the same of sends and receives: weaker, a send may be done
+  std::map<int, std::vector<std::string>> unseen;     // all that are seen wait for this rank, which is not
+  std::map<int, std::vector<std::string>> unstarted;  // peers' GPUs have begun what this rank's has not
+  std::set<int> busy;                                 // ranks with anything unfinished
 };
 
 // Operations in `excluded` (by group and sequence) prove nothing: their ranks did not issue the same.

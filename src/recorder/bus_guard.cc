@@ -46,7 +46,8 @@ bool cut_short(const Range& range) {
   char byte;
   iovec here{&byte, 1};
   iovec there{reinterpret_cast<void*>(range.base.load(std::memory_order_relaxed) +
-                                      range.bytes.load(std::memory_order_relaxed) - 1), 1};
+                                      range.bytes.load(std::memory_order_relaxed) - 1),
+              1};
   return ::process_vm_readv(::getpid(), &here, 1, &there, 1, 0) < 0 && errno == EFAULT;
 }
 
@@ -71,7 +72,7 @@ void pass_on(int signal, siginfo_t* info, void* context) {
     return;
   } else {
     // The default action, by the kernel itself: the faulting instruction runs again, or the signal is sent again.
-    struct sigaction fatal {};
+    struct sigaction fatal{};
     fatal.sa_handler = SIG_DFL;
     ::sigaction(signal, &fatal, nullptr);
     if (info->si_code <= 0) ::raise(signal);
@@ -97,7 +98,7 @@ void guard_mapping(void* base, size_t bytes) noexcept {
   range.base.store(reinterpret_cast<uintptr_t>(base), std::memory_order_release);
   if (g_installed) return;
   if (::sigaction(SIGBUS, nullptr, &g_previous) != 0) return;
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_sigaction = on_bus_error;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
   g_installed = ::sigaction(SIGBUS, &action, nullptr) == 0;

@@ -1,10 +1,10 @@
 // Keeps a truncated ring from killing the training.
 //
-// Storing into a mapping whose file was cut short raises SIGBUS. The guard answers it, for our mappings only, by putting
-// private memory in their place, set aside beforehand: the store succeeds, the recorder turns itself off. Every other
-// SIGBUS, and one for which there is no memory, goes to the handler that was there before, or kills as it would have
-// without us. Installed once, when the first ring is opened; never removed, since a thread may still be on its way into
-// the ring.
+// Storing into a mapping whose file was cut short raises SIGBUS. The guard answers it, for our mappings only, by
+// putting private memory in their place, set aside beforehand: the store succeeds, the recorder turns itself off. Every
+// other SIGBUS, and one for which there is no memory, goes to the handler that was there before, or kills as it would
+// have without us. Installed once, when the first ring is opened; never removed, since a thread may still be on its way
+// into the ring.
 #pragma once
 
 #include <cstddef>

@@ -15,7 +15,9 @@ using namespace stepscope;
 
 constexpr size_t kMaxNameBytes = 63;
 
-std::string_view clip(const char* name) { return name ? std::string_view(name, strnlen(name, kMaxNameBytes)) : std::string_view(); }
+std::string_view clip(const char* name) {
+  return name ? std::string_view(name, strnlen(name, kMaxNameBytes)) : std::string_view();
+}
 
 // A name's id is its hash: no table to lock, the same in every process. 0 is kept for "none".
 uint64_t name_id(std::string_view text) {
@@ -64,8 +66,7 @@ bool is_phase(int phase) {
     case STEPSCOPE_FETCH:
     case STEPSCOPE_WAIT:
     case STEPSCOPE_SAVE:
-    case STEPSCOPE_H2D:
-      return true;
+    case STEPSCOPE_H2D: return true;
   }
   return false;
 }

@@ -50,11 +50,11 @@ TEST_F(CApiTest, OneStepOfALoop) {
   stepscope_step();
   read();
   const std::vector<uint16_t> expected = {
-      pack_kind(Kind::kFetch, Edge::kBegin),     pack_kind(Kind::kFetch, Edge::kEnd),
-      pack_kind(Kind::kForward, Edge::kBegin),   pack_kind(Kind::kForward, Edge::kEnd),
-      pack_kind(Kind::kBackward, Edge::kBegin),  pack_kind(Kind::kBackwardOwn, Edge::kMark),
-      pack_kind(Kind::kBackward, Edge::kEnd),    pack_kind(Kind::kOptimizer, Edge::kBegin),
-      pack_kind(Kind::kOptimizer, Edge::kEnd),   pack_kind(Kind::kStep, Edge::kEnd),
+      pack_kind(Kind::kFetch, Edge::kBegin),    pack_kind(Kind::kFetch, Edge::kEnd),
+      pack_kind(Kind::kForward, Edge::kBegin),  pack_kind(Kind::kForward, Edge::kEnd),
+      pack_kind(Kind::kBackward, Edge::kBegin), pack_kind(Kind::kBackwardOwn, Edge::kMark),
+      pack_kind(Kind::kBackward, Edge::kEnd),   pack_kind(Kind::kOptimizer, Edge::kBegin),
+      pack_kind(Kind::kOptimizer, Edge::kEnd),  pack_kind(Kind::kStep, Edge::kEnd),
       pack_kind(Kind::kUsage, Edge::kMark)};
   std::vector<uint16_t> kinds;
   for (const auto& r : records_) kinds.push_back(r.kind);
@@ -65,8 +65,7 @@ TEST_F(CApiTest, OneStepOfALoop) {
   EXPECT_EQ(records_[9].flags, kStepBoundary);
   EXPECT_EQ(identity_.rank, 2);
   EXPECT_EQ(identity_.world_size, 4);
-  EXPECT_EQ(identity_.evidence,
-            blackbox::kEvidenceInit | blackbox::kEvidenceOptimizer | blackbox::kEvidenceBackward);
+  EXPECT_EQ(identity_.evidence, blackbox::kEvidenceInit | blackbox::kEvidenceOptimizer | blackbox::kEvidenceBackward);
   stepscope_close();
   EXPECT_EQ(stepscope_active(), 0);
   read();

@@ -43,8 +43,9 @@ struct CudaApi {
   CuResult (*primary_state)(CuDevice, unsigned* flags, int* active);
 };
 
-// Looks for libcuda.so.1 in this process (it is not loaded when absent), or at the path in STEPSCOPE_CUDA_LIBRARY (loaded
-// then; for tests). Null with `reason` filled in when it is not there (yet) or lacks a symbol. A found table is kept.
+// Looks for libcuda.so.1 in this process (it is not loaded when absent), or at the path in STEPSCOPE_CUDA_LIBRARY
+// (loaded then; for tests). Null with `reason` filled in when it is not there (yet) or lacks a symbol. A found table is
+// kept.
 const CudaApi* find_cuda_api(std::string& reason);
 
 // Puts `api` in place of the driver; null = look for it again. For tests.

@@ -51,14 +51,14 @@ int64_t stream_time(Device& d, void* stream) {
   return it == d.busy.end() || it->second < now ? now : it->second;
 }
 
-#define LOCKED(name)                               \
-  Device& d = device();                            \
-  const std::lock_guard lock(d.mutex);             \
+#define LOCKED(name)                   \
+  Device& d = device();                \
+  const std::lock_guard lock(d.mutex); \
   if (const int code = d.failure(name)) return code
-#define NEEDS_CONTEXT                   \
-  if (!t_context) {                     \
-    ++d.counts.implicit_contexts;       \
-    return 201;                         \
+#define NEEDS_CONTEXT             \
+  if (!t_context) {               \
+    ++d.counts.implicit_contexts; \
+    return 201;                   \
   }
 
 }  // namespace

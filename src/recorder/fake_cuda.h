@@ -1,5 +1,5 @@
-// A CUDA driver without a GPU, for tests: built as libfake_cuda.so with the driver's symbol names, and driven through the
-// fake_cuda_* functions of the same library.
+// A CUDA driver without a GPU, for tests: built as libfake_cuda.so with the driver's symbol names, and driven through
+// the fake_cuda_* functions of the same library.
 //
 // The GPU's clock is CLOCK_MONOTONIC scaled by a drift and shifted, or stands still until it is moved (manual mode).
 // A stream is a moment until which it is busy; an event recorded on it completes then. Threads: any; one lock inside.
@@ -19,9 +19,9 @@ struct FakeCudaCounts {
 };
 
 void fake_cuda_reset();
-void fake_cuda_context(void* context);             // makes it current on the calling thread; null = none
+void fake_cuda_context(void* context);  // makes it current on the calling thread; null = none
 void fake_cuda_clock(double drift_ppm, int64_t offset_ns);
-void fake_cuda_manual(int64_t gpu_ns);             // the clock stands at gpu_ns from now on
+void fake_cuda_manual(int64_t gpu_ns);  // the clock stands at gpu_ns from now on
 int64_t fake_cuda_now();
 void fake_cuda_work(void* stream, int64_t duration_ns);  // a kernel of that length is launched
 int64_t fake_cuda_busy_until(void* stream);

@@ -57,8 +57,10 @@ FakeNccl::Comm* FakeNccl::comm_init(uint64_t hash, int rank, int size, const cha
   comm->size = size;
   if (label) comm->label = label;
   int rc = 0;
-  if (api_ >= 5) rc = static_cast<TableV5*>(table_)->init(&comm->context, hash, &mask_, label, nodes, size, rank, nullptr);
-  if (api_ == 4) rc = static_cast<TableV4*>(table_)->init(&comm->context, &mask_, label, hash, nodes, size, rank, nullptr);
+  if (api_ >= 5)
+    rc = static_cast<TableV5*>(table_)->init(&comm->context, hash, &mask_, label, nodes, size, rank, nullptr);
+  if (api_ == 4)
+    rc = static_cast<TableV4*>(table_)->init(&comm->context, &mask_, label, hash, nodes, size, rank, nullptr);
   if (api_ == 3) rc = static_cast<TableV3*>(table_)->init(&comm->context, &mask_);
   check(rc);
   return comm;
@@ -71,8 +73,8 @@ void FakeNccl::comm_finalize(Comm* comm) {
   if (api_ == 3) check(static_cast<TableV3*>(table_)->finalize(comm->context));
 }
 
-void* FakeNccl::start(Comm* comm, uint64_t type, void* parent, const Op* op, void* stream, bool captured, void* parent_group,
-                      uint64_t gpu_timer) {
+void* FakeNccl::start(Comm* comm, uint64_t type, void* parent, const Op* op, void* stream, bool captured,
+                      void* parent_group, uint64_t gpu_timer) {
   void* handle = nullptr;
   const Op none;
   const Op& o = op ? *op : none;
@@ -187,7 +189,8 @@ std::vector<FakeNccl::Task> FakeNccl::take_tasks() {
 void FakeNccl::report_channels(uint64_t gpu_begin_ns, uint64_t gpu_end_ns) {
   for (const Task& task : take_tasks()) {
     for (int c = 0; c < task.channels; ++c) {
-      void* channel = start(task.comm, kKernelCh, task.handle, nullptr, nullptr, false, nullptr, gpu_begin_ns + c * 100u);
+      void* channel =
+          start(task.comm, kKernelCh, task.handle, nullptr, nullptr, false, nullptr, gpu_begin_ns + c * 100u);
       state(channel, kStateKernelChStop, gpu_end_ns + c * 100u);
       stop(channel);
     }

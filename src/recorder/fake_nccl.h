@@ -1,10 +1,10 @@
 // NCCL without a GPU, for tests: opens a profiler plugin as NCCL does and replays the call sequences of its versions.
 //
-// The order per operation is that of NCCL's sources: 2.28 and newer (interface 5, 6): GroupApi, CollApi or P2pApi, then per
-// launch KernelLaunch start and stop, Group start, one Coll or P2p start per operation, their stops, Group stop; 2.26 and
-// 2.27 (interface 3, 4): no API and launch events. Kernel channels are reported later, by report_channels(), as the proxy
-// thread does. The parent of an operation is the handle that the API event returned, also when that one is stale.
-// Built as libfake_nccl.so as well, with a C interface for tests in Python.
+// The order per operation is that of NCCL's sources: 2.28 and newer (interface 5, 6): GroupApi, CollApi or P2pApi, then
+// per launch KernelLaunch start and stop, Group start, one Coll or P2p start per operation, their stops, Group
+// stop; 2.26 and 2.27 (interface 3, 4): no API and launch events. Kernel channels are reported later, by
+// report_channels(), as the proxy thread does. The parent of an operation is the handle that the API event returned,
+// also when that one is stale. Built as libfake_nccl.so as well, with a C interface for tests in Python.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,8 @@ class FakeNccl {
   void comm_finalize(Comm* comm);
 
   // One launch with these operations. `launch` is called where cuLaunchKernelEx would be.
-  void run(Comm* comm, const std::vector<Op>& ops, void* stream, bool captured = false, void (*launch)(void*) = nullptr);
+  void run(Comm* comm, const std::vector<Op>& ops, void* stream, bool captured = false,
+           void (*launch)(void*) = nullptr);
   // The replay of a captured graph: Group and Coll events without API and launch.
   void replay_graph(Comm* comm, const Op& op);
   void copy_engine(Comm* comm, const Op& op, void* stream, void (*launch)(void*) = nullptr);  // version 6
@@ -60,8 +61,8 @@ class FakeNccl {
   std::vector<Task> take_tasks();
 
   // Raw calls, for misuse.
-  void* start(Comm* comm, uint64_t type, void* parent, const Op* op = nullptr, void* stream = nullptr, bool captured = false,
-              void* parent_group = nullptr, uint64_t gpu_timer = 0);
+  void* start(Comm* comm, uint64_t type, void* parent, const Op* op = nullptr, void* stream = nullptr,
+              bool captured = false, void* parent_group = nullptr, uint64_t gpu_timer = 0);
   void stop(void* handle);
   void state(void* handle, int state, uint64_t gpu_timer);
 

@@ -1,5 +1,5 @@
-// A profiler plugin of the user's, for tests of chain-loading: speaks version 4 only, counts what it is told and checks that
-// its own handles come back as parents. FAKE_OTHER_MASK is what it asks for.
+// A profiler plugin of the user's, for tests of chain-loading: speaks version 4 only, counts what it is told and checks
+// that its own handles come back as parents. FAKE_OTHER_MASK is what it asks for.
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
@@ -21,7 +21,8 @@ struct Context {
   uint64_t magic = 0xc0111;
 };
 
-std::atomic<uint64_t> g_inits{0}, g_starts{0}, g_stops{0}, g_states{0}, g_finals{0}, g_wrong{0}, g_parents{0}, g_types{0};
+std::atomic<uint64_t> g_inits{0}, g_starts{0}, g_stops{0}, g_states{0}, g_finals{0}, g_wrong{0}, g_parents{0},
+    g_types{0};
 
 // Kept for ever: an operation is a parent after it was stopped.
 Node* make_node() {
@@ -72,7 +73,8 @@ extern "C" {
 __attribute__((visibility("default"))) TableV4 ncclProfiler_v4 = {"other", init, start, stop, state, finalize};
 // inits, starts, stops, states, finals, wrong, parents, types
 __attribute__((visibility("default"))) void fake_other_counts(uint64_t* out) {
-  const std::atomic<uint64_t>* all[] = {&g_inits, &g_starts, &g_stops, &g_states, &g_finals, &g_wrong, &g_parents, &g_types};
+  const std::atomic<uint64_t>* all[] = {&g_inits,  &g_starts, &g_stops,   &g_states,
+                                        &g_finals, &g_wrong,  &g_parents, &g_types};
   for (int i = 0; i < 8; ++i) out[i] = *all[i];
 }
 }

@@ -4,9 +4,9 @@
 // float of milliseconds: 0.24 us of resolution after 4 s, 0.25 ms after an hour. So the reference event moves along: an
 // event that lies more than kRebaseNs after it becomes the next reference, at the time that was found for it.
 //
-// GpuClock maps that axis to the host's clock. A calibration is a bracket: an event that was recorded at host time lo or
-// later and seen complete at hi. The rate is taken over the last few calibrations, where they are narrow enough to tell it: free-running GPU clocks drift by tens
-// of ppm against a disciplined host clock, a millisecond per minute.
+// GpuClock maps that axis to the host's clock. A calibration is a bracket: an event that was recorded at host time lo
+// or later and seen complete at hi. The rate is taken over the last few calibrations, where they are narrow enough to
+// tell it: free-running GPU clocks drift by tens of ppm against a disciplined host clock, a millisecond per minute.
 //
 // Plain single-threaded objects (the poller's). No system call, no allocation, no failure.
 #pragma once

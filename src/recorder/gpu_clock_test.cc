@@ -12,7 +12,9 @@ namespace {
 struct World {
   double ppm;
   uint64_t host_zero = 5'000'000'000;
-  uint64_t host(int64_t gpu) const { return host_zero + static_cast<uint64_t>(static_cast<double>(gpu) / (1 + ppm * 1e-6)); }
+  uint64_t host(int64_t gpu) const {
+    return host_zero + static_cast<uint64_t>(static_cast<double>(gpu) / (1 + ppm * 1e-6));
+  }
 };
 
 TEST(GpuClock, IsNotReadyBeforeTheFirstBracket) {

@@ -17,7 +17,8 @@ uint32_t gpu_event(CuStream stream) noexcept {
     g_gpu.missing.fetch_add(1, std::memory_order_relaxed);
     return kNoSlot;
   }
-  if (const CuResult rc = g_gpu.api->event_record(g_gpu.pool->slots[slot].event, stream); rc != kCuSuccess) [[unlikely]] {
+  if (const CuResult rc = g_gpu.api->event_record(g_gpu.pool->slots[slot].event, stream); rc != kCuSuccess)
+      [[unlikely]] {
     // A thread or stream that belongs to another device is nobody's fault; anything else counts towards the end.
     if (rc == kCuInvalidContext || rc == kCuInvalidHandle)
       g_gpu.missing.fetch_add(1, std::memory_order_relaxed);

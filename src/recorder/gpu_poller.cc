@@ -230,7 +230,8 @@ bool GpuPoller::gpu_time(uint32_t index, int64_t& gpu_ns) noexcept {
     return true;
   }
   float ms = 0;
-  if (const CuResult rc = shared_.api->event_elapsed(&ms, shared_.pool->slots[reference_].event, shared_.pool->slots[index].event);
+  if (const CuResult rc =
+          shared_.api->event_elapsed(&ms, shared_.pool->slots[reference_].event, shared_.pool->slots[index].event);
       rc != kCuSuccess) {
     gpu_count_error(rc);
     return false;

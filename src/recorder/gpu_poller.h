@@ -24,9 +24,9 @@ class GpuPoller {
   void run() noexcept;
 
   // The pieces of run(), for tests that drive time themselves.
-  bool begin() noexcept;          // binds the context, makes its own stream
-  uint32_t pass() noexcept;       // resolves what is complete; returns how many
-  void calibrate() noexcept;      // brackets the clocks with events on its own stream
+  bool begin() noexcept;      // binds the context, makes its own stream
+  uint32_t pass() noexcept;   // resolves what is complete; returns how many
+  void calibrate() noexcept;  // brackets the clocks with events on its own stream
   void write_status(bool last = false) noexcept;
   const GpuClock& clock() const noexcept { return clock_; }
   uint32_t waiting() const noexcept { return backlog_count_; }

@@ -8,9 +8,9 @@
 // Life: off ─ gpu_arm() ─▶ armed ─ gpu_try_start() on a thread with a CUDA context ─▶ running ─ gpu_stop() ─▶ stopped.
 // A stopped timeline stays stopped; a forked child is off for ever (CUDA does not survive fork either).
 // Ownership: all state is static and never freed; events are left to the driver at exit.
-// Threads: gpu_mark, gpu_event, gpu_submit_span, gpu_return_event from any thread. Cost: one cuStreamIsCapturing and one
-// cuEventRecord, about 30 ns of our own. No allocation, no lock, no synchronisation with the GPU.
-// Failure: nothing throws or blocks; kMaxErrors errors of the driver stop it with a reason.
+// Threads: gpu_mark, gpu_event, gpu_submit_span, gpu_return_event from any thread. Cost: one cuStreamIsCapturing and
+// one cuEventRecord, about 30 ns of our own. No allocation, no lock, no synchronisation with the GPU. Failure: nothing
+// throws or blocks; kMaxErrors errors of the driver stop it with a reason.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,9 @@
 
 namespace stepscope::recorder {
 
-inline constexpr uint32_t kGpuSlots = 8192;       // at most in flight
-inline constexpr uint32_t kGpuSlotsMarks = 2048;  // made at the start; the rest where NCCL's plugin is asked to time every step
+inline constexpr uint32_t kGpuSlots = 8192;  // at most in flight
+inline constexpr uint32_t kGpuSlotsMarks =
+    2048;  // made at the start; the rest where NCCL's plugin is asked to time every step
 inline constexpr uint32_t kGpuMaxErrors = 16;
 
 enum class GpuState : int { kOff, kArmed, kStarting, kRunning, kStopped };
@@ -31,8 +32,8 @@ enum class GpuState : int { kOff, kArmed, kStarting, kRunning, kStopped };
 // Allows the start. False with a reason when STEPSCOPE_GPU=0. Idempotent.
 bool gpu_arm() noexcept;
 
-// Starts when armed and the calling thread has a current CUDA context and is not capturing; else does nothing. Makes the
-// events (a few ms, once) and the poller. True when running afterwards.
+// Starts when armed and the calling thread has a current CUDA context and is not capturing; else does nothing. Makes
+// the events (a few ms, once) and the poller. True when running afterwards.
 bool gpu_try_start() noexcept;
 
 // Makes further events, up to `total`, on a thread whose context is that of the timeline. Not for callbacks.

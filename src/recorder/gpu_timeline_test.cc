@@ -94,7 +94,8 @@ TEST_F(GpuTimeline, FindsHostTimeOfADriftingClockWithAnOffset) {
   }
   ASSERT_TRUE(wait_for(Kind::kGpuMark, 5));
   int near = 0;
-  for (const auto& m : records(Kind::kGpuMark)) near += std::fabs(static_cast<double>(m.c - m.time_ns) * 1e-6 - 1.0) < 0.25;
+  for (const auto& m : records(Kind::kGpuMark))
+    near += std::fabs(static_cast<double>(m.c - m.time_ns) * 1e-6 - 1.0) < 0.25;
   EXPECT_GE(near, 4);  // one may be off on a busy machine: time passes between the work and the mark
 }
 

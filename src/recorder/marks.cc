@@ -1,4 +1,5 @@
-// The hot path. tools/check_symbols.py refuses anything in this object that allocates, throws, locks or does stream I/O.
+// The hot path. tools/check_symbols.py refuses anything in this object that allocates, throws, locks or does stream
+// I/O.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -34,7 +35,8 @@ void mark_at(uint64_t time_ns, Kind kind, Edge edge, uint64_t a, uint64_t b, uin
   blackbox::RingWriter* ring = g_state.ring.load(std::memory_order_acquire);
   if (!ring) return;
   const uint16_t packed = pack_kind(kind, edge);
-  ring->put({.time_ns = time_ns, .kind = packed, .flags = flags, .thread = thread_id(), .a = a, .b = b, .c = c, .d = d});
+  ring->put(
+      {.time_ns = time_ns, .kind = packed, .flags = flags, .thread = thread_id(), .a = a, .b = b, .c = c, .d = d});
   if (ends_step(packed) && ring->header().control.stop.load(std::memory_order_relaxed) != 0) [[unlikely]]
     turn_off("stopped by the agent");
 }
@@ -78,8 +80,14 @@ void add_evidence(uint64_t bits) noexcept {
 void worker_mark(Edge edge, uint64_t worker_id, uint64_t loader_id, uint64_t items) noexcept {
   blackbox::RingWriter* ring = g_state.worker.load(std::memory_order_acquire);
   if (!ring) return;
-  ring->put({.time_ns = monotonic_ns(), .kind = pack_kind(Kind::kWorkerFetch, edge), .flags = 0, .thread = thread_id(),
-             .a = worker_id, .b = loader_id, .c = items, .d = 0});
+  ring->put({.time_ns = monotonic_ns(),
+             .kind = pack_kind(Kind::kWorkerFetch, edge),
+             .flags = 0,
+             .thread = thread_id(),
+             .a = worker_id,
+             .b = loader_id,
+             .c = items,
+             .d = 0});
 }
 
 }  // namespace stepscope::recorder

@@ -1,6 +1,6 @@
-// NCCL's profiler plugin interface, versions 3 to 6, declared by hand: NCCL looks for a data symbol ncclProfiler_vN in the
-// library named by NCCL_PROFILER_PLUGIN, newest version first, and calls through it. Layout facts only; the offsets were
-// measured on x86-64 and are asserted below. Version 6 adds events of copy-engine collectives to version 5.
+// NCCL's profiler plugin interface, versions 3 to 6, declared by hand: NCCL looks for a data symbol ncclProfiler_vN in
+// the library named by NCCL_PROFILER_PLUGIN, newest version first, and calls through it. Layout facts only; the offsets
+// were measured on x86-64 and are asserted below. Version 6 adds events of copy-engine collectives to version 5.
 #pragma once
 
 #include <cstddef>

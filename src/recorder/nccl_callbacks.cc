@@ -14,13 +14,14 @@ namespace {
 
 // An all-to-all over a thousand ranks is thousands of operations in one launch: the first ones stand for it.
 constexpr uint32_t kMaxOpsPerLaunch = 64;
-constexpr uint64_t kRateBlock = 1024;            // launches between two looks at the clock
+constexpr uint64_t kRateBlock = 1024;  // launches between two looks at the clock
 constexpr uint64_t kMaxLaunchesPerS = 20'000;
 
 bool is_op(uint64_t type) { return type == kColl || type == kP2p || type == kCeColl; }
 
 uint64_t key_of(uint64_t sequence, int peer, CollectiveOp op) {
-  return (sequence & ((1ull << 40) - 1)) | (static_cast<uint64_t>(peer) & 0xffff) << 40 | static_cast<uint64_t>(op) << 56;
+  return (sequence & ((1ull << 40) - 1)) | (static_cast<uint64_t>(peer) & 0xffff) << 40 |
+         static_cast<uint64_t>(op) << 56;
 }
 
 }  // namespace
@@ -113,7 +114,8 @@ bool Plugin::sampled(uint64_t launch_number) const noexcept {
 }
 
 // Above the rate at which events would be felt, only every 2nd, 4th, … launch of a communicator carries them. The
-// launches of a communicator are the same on all ranks, and the samples of a coarse stride lie among those of a fine one.
+// launches of a communicator are the same on all ranks, and the samples of a coarse stride lie among those of a fine
+// one.
 void Plugin::watch_rate() noexcept {
   const uint64_t count = launches_.fetch_add(1, std::memory_order_relaxed) + 1;
   if (count % kRateBlock != 0) return;
@@ -140,8 +142,8 @@ Handle Plugin::launch(Comm& comm, const View& view, uint64_t now) noexcept {
   comm.launch_open = true;
   const Handle handle = events_.create(view.type, comm.number, now);
   const Mode mode = static_cast<Mode>(mode_.load(std::memory_order_relaxed));
-  comm.wants_end = !captured && comm.events_allowed && timed_.load(std::memory_order_relaxed) && sampled(number) && mode != Mode::kHost &&
-                   gpu_context_is_ours();
+  comm.wants_end = !captured && comm.events_allowed && timed_.load(std::memory_order_relaxed) && sampled(number) &&
+                   mode != Mode::kHost && gpu_context_is_ours();
   // Last of all, so that our own work is not inside.
   if (comm.wants_end && mode == Mode::kEvents) {
     comm.begin_slot = gpu_event(view.stream);
@@ -182,8 +184,9 @@ Handle Plugin::op(Comm& comm, const View& view, uint64_t now) noexcept {
   const Event* call = events_.find(view.parent);
   const bool called = call && (call->type == kCollApi || call->type == kP2pApi) && call->comm == comm.number;
   // A graph that is replayed reports its ops without a launch of their own (version 5 and newer).
-  const bool captured = in_launch ? comm.launch_captured || (called && call->captured)
-                                  : comm.api >= 5 && mode_.load(std::memory_order_relaxed) != static_cast<int>(Mode::kHost);
+  const bool captured = in_launch
+                            ? comm.launch_captured || (called && call->captured)
+                            : comm.api >= 5 && mode_.load(std::memory_order_relaxed) != static_cast<int>(Mode::kHost);
   uint16_t flags = p2p ? kNcclP2p : 0;
   if (captured) flags |= kNcclCaptured;
   if (in_launch && comm.launch_ops > 0) flags |= kNcclGrouped;
@@ -209,7 +212,8 @@ void Plugin::write_op(Comm& comm, const View& view, uint64_t key, uint64_t call_
             op | peer << 16, flags);
   const uint64_t how = static_cast<uint64_t>(algo_of(view.algo)) | static_cast<uint64_t>(proto_of(view.proto)) << 8 |
                        static_cast<uint64_t>(view.channels) << 16;
-  gpu_write(launch_ns, Kind::kNcclEnqueue, Edge::kMark, hash, key, how, reinterpret_cast<uint64_t>(comm.stream.get()), flags);
+  gpu_write(launch_ns, Kind::kNcclEnqueue, Edge::kMark, hash, key, how, reinterpret_cast<uint64_t>(comm.stream.get()),
+            flags);
 }
 
 void Plugin::link_op(Comm& comm, Handle handle) noexcept {

@@ -51,7 +51,8 @@ void* symbol(void* library, int version) {
 bool is_ours(void* table) {
   // Chaining ourselves would be an endless loop.
   Dl_info theirs, ours;
-  return ::dladdr(table, &theirs) && ::dladdr(reinterpret_cast<void*>(&is_ours), &ours) && theirs.dli_fbase == ours.dli_fbase;
+  return ::dladdr(table, &theirs) && ::dladdr(reinterpret_cast<void*>(&is_ours), &ours) &&
+         theirs.dli_fbase == ours.dli_fbase;
 }
 
 DescriptorV4 as_v4(const DescriptorV5& from, void* parent) {

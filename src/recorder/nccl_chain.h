@@ -1,10 +1,10 @@
-// A profiler plugin that the user had configured before us (NVIDIA's Inspector, a cloud vendor's own): NCCL has one slot,
-// so we load it and pass on what it asked for, with its own handles as parents.
+// A profiler plugin that the user had configured before us (NVIDIA's Inspector, a cloud vendor's own): NCCL has one
+// slot, so we load it and pass on what it asked for, with its own handles as parents.
 //
-// Found at the path or name in STEPSCOPE_NCCL_CHAIN; without it, what NCCL itself would have loaded: libnccl-profiler.so,
-// then the network plugin that is already there. Its newest version not above NCCL's is used; version 5 and 6 events are
-// handed to a plugin that only knows version 4 in its shape. A plugin that only knows version 3 or older cannot be served
-// under a newer NCCL: chain_supported() says so before the slot is taken.
+// Found at the path or name in STEPSCOPE_NCCL_CHAIN; without it, what NCCL itself would have loaded:
+// libnccl-profiler.so, then the network plugin that is already there. Its newest version not above NCCL's is used;
+// version 5 and 6 events are handed to a plugin that only knows version 4 in its shape. A plugin that only knows
+// version 3 or older cannot be served under a newer NCCL: chain_supported() says so before the slot is taken.
 //
 // Threads: load() once, under the caller's lock; the rest from any thread. Cost: one indirect call and a copy of 112
 // bytes per event that it wants. Its failures are returned to nobody: NCCL ignores them as well.

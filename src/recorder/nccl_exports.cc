@@ -98,15 +98,15 @@ int join(void** context, int* mask, const CommView& view) {
   return kSuccess;
 }
 
-int init_v3(void** context, int* mask) {
-  return join(context, mask, {.api = 3});
-}
-int init_v4(void** context, int* mask, const char* name, uint64_t hash, int nodes, int ranks, int rank, LogFunction log) {
+int init_v3(void** context, int* mask) { return join(context, mask, {.api = 3}); }
+int init_v4(void** context, int* mask, const char* name, uint64_t hash, int nodes, int ranks, int rank,
+            LogFunction log) {
   return join(context, mask,
               {.api = 4, .hash = hash, .name = name, .nodes = nodes, .size = ranks, .rank = rank, .log = log});
 }
 template <int kApi>
-int init_v56(void** context, uint64_t hash, int* mask, const char* name, int nodes, int ranks, int rank, LogFunction log) {
+int init_v56(void** context, uint64_t hash, int* mask, const char* name, int nodes, int ranks, int rank,
+             LogFunction log) {
   return join(context, mask,
               {.api = kApi, .hash = hash, .name = name, .nodes = nodes, .size = ranks, .rank = rank, .log = log});
 }
@@ -137,12 +137,16 @@ namespace nccl = stepscope::recorder::nccl;
 #define STEPSCOPE_EXPORT __attribute__((visibility("default"), used))
 
 extern "C" {
-STEPSCOPE_EXPORT nccl::TableV3 ncclProfiler_v3 = {nccl::kName,        nccl::init_v3,      nccl::start_event<nccl::DescriptorV3>,
-                                 nccl::stop_event,   nccl::record_state, nccl::finalize};
-STEPSCOPE_EXPORT nccl::TableV4 ncclProfiler_v4 = {nccl::kName,        nccl::init_v4,      nccl::start_event<nccl::DescriptorV4>,
-                                 nccl::stop_event,   nccl::record_state, nccl::finalize};
-STEPSCOPE_EXPORT nccl::TableV5 ncclProfiler_v5 = {nccl::kName,        nccl::init_v56<5>,  nccl::start_event<nccl::DescriptorV5>,
-                                 nccl::stop_event,   nccl::record_state, nccl::finalize};
-STEPSCOPE_EXPORT nccl::TableV6 ncclProfiler_v6 = {nccl::kName,        nccl::init_v56<6>,  nccl::start_event<nccl::DescriptorV6>,
-                                 nccl::stop_event,   nccl::record_state, nccl::finalize};
+STEPSCOPE_EXPORT nccl::TableV3 ncclProfiler_v3 = {
+    nccl::kName,      nccl::init_v3,      nccl::start_event<nccl::DescriptorV3>,
+    nccl::stop_event, nccl::record_state, nccl::finalize};
+STEPSCOPE_EXPORT nccl::TableV4 ncclProfiler_v4 = {
+    nccl::kName,      nccl::init_v4,      nccl::start_event<nccl::DescriptorV4>,
+    nccl::stop_event, nccl::record_state, nccl::finalize};
+STEPSCOPE_EXPORT nccl::TableV5 ncclProfiler_v5 = {
+    nccl::kName,      nccl::init_v56<5>,  nccl::start_event<nccl::DescriptorV5>,
+    nccl::stop_event, nccl::record_state, nccl::finalize};
+STEPSCOPE_EXPORT nccl::TableV6 ncclProfiler_v6 = {
+    nccl::kName,      nccl::init_v56<6>,  nccl::start_event<nccl::DescriptorV6>,
+    nccl::stop_event, nccl::record_state, nccl::finalize};
 }

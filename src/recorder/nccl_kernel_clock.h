@@ -1,7 +1,7 @@
 // Maps the GPU's global timer, as NCCL reports it for its kernels, to CLOCK_MONOTONIC.
 //
-// The proxy thread sees a channel's end some microseconds after it happened: host time minus timer, least over a block of
-// two seconds, is the offset. The minimum of the running and the previous block is used, so drift is followed.
+// The proxy thread sees a channel's end some microseconds after it happened: host time minus timer, least over a block
+// of two seconds, is the offset. The minimum of the running and the previous block is used, so drift is followed.
 // Threads: any; relaxed atomics. Two threads that turn the block at once may lose one sample. No failure.
 #pragma once
 
@@ -22,8 +22,7 @@ class KernelClock {
     }
     const int64_t offset = static_cast<int64_t>(now_ns - timer_ns);
     int64_t least = current_.load(std::memory_order_relaxed);
-    while (offset < least && !current_.compare_exchange_weak(least, offset, std::memory_order_relaxed)) {
-    }
+    while (offset < least && !current_.compare_exchange_weak(least, offset, std::memory_order_relaxed)) {}
   }
 
   uint64_t to_host(uint64_t timer_ns) const noexcept {

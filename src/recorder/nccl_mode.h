@@ -5,11 +5,11 @@
 //   host        no device times of our own (NCCL 2.26 and 2.27 do not tell the stream)
 //   off         nothing is asked for; a chained plugin is still served
 //
-// Events are put on the stream in one of kTimedEvery optimizer steps, the same on every rank, and in those for which the
-// agent asks for completion stamps. A mode that was asked for times every step.
+// Events are put on the stream in one of kTimedEvery optimizer steps, the same on every rank, and in those for which
+// the agent asks for completion stamps. A mode that was asked for times every step.
 //
-// The kernel clock (NCCL's own timestamps, which keep its proxy thread busy) is never on all the time: in the modes that
-// lack a start time it is switched on for a few steps out of many, the same steps on every rank.
+// The kernel clock (NCCL's own timestamps, which keep its proxy thread busy) is never on all the time: in the modes
+// that lack a start time it is switched on for a few steps out of many, the same steps on every rank.
 //
 // STEPSCOPE_NCCL: auto (default), events, end_events, host, off. STEPSCOPE_NCCL_KERNEL_CLOCK: auto, off, on.
 // STEPSCOPE_NCCL_WINDOW: "2/64" = 2 of every 64 optimizer steps.
@@ -29,7 +29,7 @@ struct Choice {
   uint32_t timed_every = 1;   // steps per step with events
   bool kernel_clock = false;  // windows may be opened
   uint32_t window_steps = 2, window_period = 64;
-  std::string reason;         // for the published fact
+  std::string reason;  // for the published fact
 };
 
 // `nccl_version` as ncclGetVersion says (22809 = 2.28.9), 0 = unknown. `shm_free_bytes` of /dev/shm.

@@ -22,7 +22,9 @@ TEST(NcclMode, FollowsVersionAndEnvironment) {
   EXPECT_EQ(choose_mode(5, 22809, kEnoughShm, one_queue).mode, Mode::kEndEvents);
   EXPECT_TRUE(choose_mode(5, 22809, kEnoughShm, one_queue).kernel_clock);
   EXPECT_FALSE(choose_mode(6, 23102, kEnoughShm, one_queue).kernel_clock);  // 2.31 makes it dear
-  const auto off = [](const char* name) -> const char* { return std::string_view(name) == "STEPSCOPE_NCCL" ? "off" : nullptr; };
+  const auto off = [](const char* name) -> const char* {
+    return std::string_view(name) == "STEPSCOPE_NCCL" ? "off" : nullptr;
+  };
   EXPECT_EQ(choose_mode(5, 22809, kEnoughShm, off).mode, Mode::kOff);
   EXPECT_EQ(choose_mode(5, 22809, kEnoughShm, no_env).timed_every, kTimedEvery);
   EXPECT_EQ(choose_mode(5, 22809, kEnoughShm, one_queue).timed_every, kTimedEvery);
@@ -40,7 +42,8 @@ TEST(NcclMode, AsksForNoMoreThanItNeeds) {
   EXPECT_EQ(mask_of(Mode::kHost, 4, false), static_cast<int>(kGroup | kColl | kP2p));
   for (const int api : {3, 4, 5, 6})
     for (const Mode mode : {Mode::kHost, Mode::kEndEvents, Mode::kEvents}) {
-      EXPECT_EQ(static_cast<uint64_t>(mask_of(mode, api, false)) & (kProxyOp | kProxyStep | kKernelCh | kNetPlugin), 0u);
+      EXPECT_EQ(static_cast<uint64_t>(mask_of(mode, api, false)) & (kProxyOp | kProxyStep | kKernelCh | kNetPlugin),
+                0u);
       EXPECT_NE(static_cast<uint64_t>(mask_of(mode, api, true)) & kKernelCh, 0u);
     }
 }

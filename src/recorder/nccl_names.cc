@@ -37,9 +37,9 @@ CollectiveOp op_of(const char* func) noexcept {
 
 uint32_t datatype_bytes(const char* datatype) noexcept {
   static constexpr Entry<uint32_t> kTable[] = {
-      {"Float32", 4},    {"Bfloat16", 2}, {"Float16", 2}, {"Half", 2},   {"Int8", 1},       {"Char", 1},
-      {"Uint8", 1},      {"Float", 4},    {"Int32", 4},   {"Int", 4},    {"Uint32", 4},     {"Int64", 8},
-      {"Uint64", 8},     {"Float64", 8},  {"Double", 8},  {"Float8e4m3", 1}, {"Float8e5m2", 1},
+      {"Float32", 4}, {"Bfloat16", 2}, {"Float16", 2}, {"Half", 2},       {"Int8", 1},       {"Char", 1},
+      {"Uint8", 1},   {"Float", 4},    {"Int32", 4},   {"Int", 4},        {"Uint32", 4},     {"Int64", 8},
+      {"Uint64", 8},  {"Float64", 8},  {"Double", 8},  {"Float8e4m3", 1}, {"Float8e5m2", 1},
   };
   return look_up(kTable, datatype, 0u);
 }
@@ -47,9 +47,16 @@ uint32_t datatype_bytes(const char* datatype) noexcept {
 NcclAlgo algo_of(const char* algo) noexcept {
   using enum NcclAlgo;
   static constexpr Entry<NcclAlgo> kTable[] = {
-      {"RING", kRing},   {"TREE", kTree},          {"NVLS", kNvls}, {"NVLS_TREE", kNvlsTree}, {"NVLSTREE", kNvlsTree},
-      {"PAT", kPat},     {"COLLNET_DIRECT", kCollnetDirect}, {"COLLNETDIRECT", kCollnetDirect},
-      {"COLLNET_CHAIN", kCollnetChain}, {"COLLNETCHAIN", kCollnetChain},
+      {"RING", kRing},
+      {"TREE", kTree},
+      {"NVLS", kNvls},
+      {"NVLS_TREE", kNvlsTree},
+      {"NVLSTREE", kNvlsTree},
+      {"PAT", kPat},
+      {"COLLNET_DIRECT", kCollnetDirect},
+      {"COLLNETDIRECT", kCollnetDirect},
+      {"COLLNET_CHAIN", kCollnetChain},
+      {"COLLNETCHAIN", kCollnetChain},
   };
   return look_up(kTable, algo, kUnknown);
 }

@@ -4,8 +4,8 @@
 // leaks when NCCL forgets a stop; a handle whose slot was taken again is stale and is refused. NCCL hands out stale
 // handles as parents (2.28 to 2.30 keep the API handle of the previous call), so every use checks.
 //
-// Threads: any. All fields are relaxed atomics, published by `number`; no lock, no allocation. A slot that is taken again
-// while another thread still reads it (8192 events later) gives a wrong number at worst, never a wild access.
+// Threads: any. All fields are relaxed atomics, published by `number`; no lock, no allocation. A slot that is taken
+// again while another thread still reads it (8192 events later) gives a wrong number at worst, never a wild access.
 #pragma once
 
 #include <atomic>
@@ -31,13 +31,11 @@ class Cell {  // a relaxed atomic without the noise
   // Towards the least (0 = none yet) or the greatest value seen.
   void least(T value) noexcept {
     T now = *this;
-    while ((now == T() || value < now) && !value_.compare_exchange_weak(now, value, std::memory_order_relaxed)) {
-    }
+    while ((now == T() || value < now) && !value_.compare_exchange_weak(now, value, std::memory_order_relaxed)) {}
   }
   void most(T value) noexcept {
     T now = *this;
-    while (value > now && !value_.compare_exchange_weak(now, value, std::memory_order_relaxed)) {
-    }
+    while (value > now && !value_.compare_exchange_weak(now, value, std::memory_order_relaxed)) {}
   }
 
  private:
@@ -48,8 +46,8 @@ using Handle = uint64_t;  // 0 = none
 
 struct Event {
   std::atomic<Handle> number{0};
-  Cell<uint64_t> type;      // event type of the ABI
-  Cell<uint64_t> time_ns;   // host time of the start
+  Cell<uint64_t> type;     // event type of the ABI
+  Cell<uint64_t> time_ns;  // host time of the start
   Cell<Handle> comm;
   Cell<uint64_t> hash;      // op: of its communicator, which may be gone when the GPU is done
   Cell<Handle> parent;      // KernelCh: the op
@@ -60,7 +58,7 @@ struct Event {
   Cell<uint64_t> first_ns, last_ns;  // op: over its channels; KernelCh: its own. 0 = none
   Cell<bool> open;                   // started and not stopped
   Cell<bool> captured;
-  Cell<void*> chain;        // handle of the chained plugin
+  Cell<void*> chain;  // handle of the chained plugin
 };
 
 class EventRing {

@@ -32,7 +32,8 @@ Plugin* Plugin::find_or_make() noexcept {
   if (plugin) [[likely]]
     return plugin;
   static std::once_flag once;
-  std::call_once(once, [] { ::pthread_atfork(nullptr, nullptr, [] { g_forked.store(true, std::memory_order_relaxed); }); });
+  std::call_once(once,
+                 [] { ::pthread_atfork(nullptr, nullptr, [] { g_forked.store(true, std::memory_order_relaxed); }); });
   auto* fresh = new (std::nothrow) Plugin;
   if (!fresh || g_plugin.compare_exchange_strong(plugin, fresh, std::memory_order_acq_rel)) return fresh;
   delete fresh;
@@ -72,7 +73,8 @@ void Plugin::join(void** context, int* mask, const CommView& view, Comm*& comm) 
   if (!comm) return;  // more communicators than anyone has: this one stays unseen
   if (choice_.mode == Mode::kEvents || choice_.mode == Mode::kEndEvents) {
     gpu_set_span_handler(on_span);
-    // The device timeline starts with the first boundary on it; only who asked for every step gets it and all its events now.
+    // The device timeline starts with the first boundary on it; only who asked for every step gets it and all its
+    // events now.
     if (choice_.timed_every == 1 && gpu_try_start()) gpu_reserve(kGpuSlots);
     comm->events_allowed = true;
   }
@@ -128,14 +130,16 @@ void Plugin::publish_mode(int api) {
   std::string mode = name_of(choice_.mode);
   const bool can_run = gpu_state() != GpuState::kOff && gpu_state() != GpuState::kStopped;
   if ((choice_.mode == Mode::kEvents || choice_.mode == Mode::kEndEvents) && !can_run) mode = "host";
-  const std::string every =
-      mode != "host" && choice_.timed_every > 1 ? ", 1 of " + std::to_string(choice_.timed_every) + " steps and those asked for" : "";
+  const std::string every = mode != "host" && choice_.timed_every > 1
+                                ? ", 1 of " + std::to_string(choice_.timed_every) + " steps and those asked for"
+                                : "";
   name(NameKind::kFact, 0, "nccl_mode=" + mode + " (" + choice_.reason + every + ")");
   name(NameKind::kFact, 0, "nccl=" + nccl);
   name(NameKind::kFact, 0, "nccl_profiler_api=" + std::to_string(api));
   if (choice_.kernel_clock)
-    name(NameKind::kFact, 0, "nccl_kernel_clock=" + std::to_string(choice_.window_steps) + "/" +
-                                 std::to_string(choice_.window_period) + " steps");
+    name(NameKind::kFact, 0,
+         "nccl_kernel_clock=" + std::to_string(choice_.window_steps) + "/" + std::to_string(choice_.window_period) +
+             " steps");
   if (chain_.what() != "none") name(NameKind::kFact, 0, "nccl_chain=" + chain_.what());
   if (choice_.mode == Mode::kOff)
     name(NameKind::kUnavailable, 0, "nccl: " + choice_.reason);

@@ -60,8 +60,8 @@ class Plugin {
   void record_state(void* handle, int state, StateArgs* args) noexcept;
   void finalize(void* context) noexcept;
 
-  // An optimizer step of this rank ended: decides for the next one whether its launches carry events and opens and closes
-  // the windows of the kernel clock, at the same steps on all ranks. `stamping`: the agent asks for completions.
+  // An optimizer step of this rank ended: decides for the next one whether its launches carry events and opens and
+  // closes the windows of the kernel clock, at the same steps on all ranks. `stamping`: the agent asks for completions.
   void step_end(bool stamping) noexcept;
 
   // The poller resolved the launch whose first op is `cookie`.
@@ -84,7 +84,8 @@ class Plugin {
   void launch_end(Comm& comm) noexcept;
   void close_launch(Comm& comm) noexcept;
   Handle op(Comm& comm, const View& view, uint64_t now) noexcept;
-  void write_op(Comm& comm, const View& view, uint64_t key, uint64_t call_ns, uint64_t launch_ns, uint16_t flags) noexcept;
+  void write_op(Comm& comm, const View& view, uint64_t key, uint64_t call_ns, uint64_t launch_ns,
+                uint16_t flags) noexcept;
   void link_op(Comm& comm, Handle handle) noexcept;
   Handle copy_engine_op(Comm& comm, const View& view, uint64_t now) noexcept;
   Handle channel(Comm& comm, const View& view, uint64_t now) noexcept;

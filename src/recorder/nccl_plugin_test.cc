@@ -35,7 +35,8 @@ TEST_P(NcclOwnEvents, TimesEachCollectiveOnTheDevice) {
   const auto launches = records(Kind::kNcclEnqueue);
   ASSERT_EQ(launches.size(), 3u);
   EXPECT_EQ(launches[1].b, key(1, CollectiveOp::kAllReduce));
-  EXPECT_EQ(launches[1].c, static_cast<uint64_t>(NcclAlgo::kRing) | static_cast<uint64_t>(NcclProto::kLl128) << 8 | 2u << 16);
+  EXPECT_EQ(launches[1].c,
+            static_cast<uint64_t>(NcclAlgo::kRing) | static_cast<uint64_t>(NcclProto::kLl128) << 8 | 2u << 16);
   EXPECT_EQ(launches[1].d, reinterpret_cast<uint64_t>(kStream));
   EXPECT_LE(ops[1].time_ns, launches[1].time_ns);
   const auto times = records(Kind::kNcclTime);
@@ -55,7 +56,8 @@ TEST_P(NcclOwnEvents, OneLaunchOfAGroupTimesAllItsOperations) {
   ASSERT_TRUE(start());
   FakeNccl nccl = fake(GetParam());
   auto* comm = nccl.comm_init(kHash, 0, 4);
-  const std::vector<FakeNccl::Op> ops = {{.func = "Send", .count = 8, .peer = 1}, {.func = "Recv", .count = 8, .peer = 3}};
+  const std::vector<FakeNccl::Op> ops = {{.func = "Send", .count = 8, .peer = 1},
+                                         {.func = "Recv", .count = 8, .peer = 3}};
   nccl.run(comm, ops, kStream, false, kernel_5ms);
   nccl.run(comm, ops, kStream, false, kernel_5ms);
   ASSERT_TRUE(wait_for(Kind::kNcclTime, 4));

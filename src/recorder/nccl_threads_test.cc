@@ -23,7 +23,8 @@ TEST_F(NcclPlugin, SeveralThreadsWithTheirOwnCommunicators) {
       auto* comm = comms[t];
       // The mask is NCCL's global; each thread drives its own fake with the same plugin.
       auto* own = mine.comm_init(200 + t, 0, 2);
-      for (int i = 0; i < 300; ++i) mine.run(i % 2 ? own : comm, {{.func = "AllReduce"}}, reinterpret_cast<void*>(t + 1));
+      for (int i = 0; i < 300; ++i)
+        mine.run(i % 2 ? own : comm, {{.func = "AllReduce"}}, reinterpret_cast<void*>(t + 1));
       mine.comm_finalize(own);
     });
   for (auto& t : threads) t.join();
@@ -55,7 +56,8 @@ TEST_F(NcclPlugin, AProxyThreadReportsWhileTheAppEnqueuesAndFinalizes) {
       }
       for (const auto& task : tasks)
         for (int c = 0; c < task.channels; ++c) {
-          void* channel = mine.start(task.comm, kKernelCh, task.handle, nullptr, nullptr, false, nullptr, monotonic_ns());
+          void* channel =
+              mine.start(task.comm, kKernelCh, task.handle, nullptr, nullptr, false, nullptr, monotonic_ns());
           mine.state(channel, kStateKernelChStop, monotonic_ns());
           mine.stop(channel);
         }

@@ -10,10 +10,9 @@ namespace {
 
 constexpr uint64_t kBackwardsWithoutOptimizer = 16;
 
-PyObject *g_str_requires_grad = nullptr, *g_str_hooks = nullptr,
-         *g_str_torch_function = nullptr, *g_own_end_hook = nullptr, *g_own_end = nullptr,
-         *g_compiled_autograd = nullptr, *g_str_enabled = nullptr, *g_str_grad_fn = nullptr,
-         *g_str_register_dict = nullptr, *g_ordered_dict = nullptr, *g_key = nullptr;
+PyObject *g_str_requires_grad = nullptr, *g_str_hooks = nullptr, *g_str_torch_function = nullptr,
+         *g_own_end_hook = nullptr, *g_own_end = nullptr, *g_compiled_autograd = nullptr, *g_str_enabled = nullptr,
+         *g_str_grad_fn = nullptr, *g_str_register_dict = nullptr, *g_ordered_dict = nullptr, *g_key = nullptr;
 
 // Runs as a final callback of the engine.
 PyObject* own_end(PyObject*, PyObject*) {
@@ -49,8 +48,8 @@ bool compiled_autograd() {
 }
 
 // A gradient hook on the loss for the time of one backward. What Tensor.register_hook and its handle do, without their
-// Python frames (torch.compile would look into those) and for a third of the time: an entry in the tensor's ordered dict
-// of hooks, under a key that handles never use.
+// Python frames (torch.compile would look into those) and for a third of the time: an entry in the tensor's ordered
+// dict of hooks, under a key that handles never use.
 class LossHook {
  public:
   explicit LossHook(PyObject* outputs) {
@@ -98,7 +97,8 @@ void ended(ThreadState& thread) {
 
 // torch.autograd.graph._engine_run_backward(t_outputs, *args, accumulate_grad=…)
 PyObject* run_backward(const Call& call) {
-  if (may_open()) [[unlikely]] open_by_hook();
+  if (may_open()) [[unlikely]]
+    open_by_hook();
   ThreadState& thread = t_hooks;
   const bool outermost = thread.compiling == 0 && !in_backward();  // tracing a joint graph is no backward
   if (!outermost || !active()) {

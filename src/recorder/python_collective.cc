@@ -17,7 +17,7 @@ constexpr Py_ssize_t kMostTensors = 256;  // bytes of longer lists are extrapola
 struct Group {
   uint64_t id = 0;
   uint64_t sequence = 0;
-  std::vector<int32_t> ranks;           // global rank of each member
+  std::vector<int32_t> ranks;            // global rank of each member
   std::vector<uint64_t> sent, received;  // next sequence per member
 };
 
@@ -56,9 +56,9 @@ int op_number(PyObject* name) {
   return static_cast<int>(as_u64(number.get(), 63));
 }
 
-// The plain fields of PreHookArgs. Each property of a pybind object costs 0.1 to 0.4 us, more than all the rest, so they
-// are read from the C++ object {uint8 name; bool async_op; 2 vectors; int64 root; …} once the first kChecks calls have
-// shown that this gives the same. One difference, and the properties are used for good.
+// The plain fields of PreHookArgs. Each property of a pybind object costs 0.1 to 0.4 us, more than all the rest, so
+// they are read from the C++ object {uint8 name; bool async_op; 2 vectors; int64 root; …} once the first kChecks calls
+// have shown that this gives the same. One difference, and the properties are used for good.
 struct Fields {
   int number = 63;
   bool async = false;
@@ -158,9 +158,7 @@ PyObject* collective_done(PyObject* self, PyObject*) {
 }
 PyMethodDef g_done_def = {"stepscope_done", as_method(collective_done), METH_O, nullptr};
 
-void delete_done(PyObject* capsule) {
-  delete static_cast<Done*>(PyCapsule_GetPointer(capsule, "stepscope.done"));
-}
+void delete_done(PyObject* capsule) { delete static_cast<Done*>(PyCapsule_GetPointer(capsule, "stepscope.done")); }
 
 // reduce_scatter, send and recv have no future on gloo: Work.wait stamps those.
 void stamp_when_done(PyObject* work) {
@@ -195,9 +193,7 @@ PyObject* collective_post(PyObject* self, PyObject* args) {
 PyMethodDef g_pre_def = {"stepscope_collective_pre", as_method(collective_pre), METH_O, nullptr};
 PyMethodDef g_post_def = {"stepscope_collective_post", as_method(collective_post), METH_O, nullptr};
 
-void delete_group(PyObject* capsule) {
-  delete static_cast<Group*>(PyCapsule_GetPointer(capsule, "stepscope.group"));
-}
+void delete_group(PyObject* capsule) { delete static_cast<Group*>(PyCapsule_GetPointer(capsule, "stepscope.group")); }
 
 // Null without memory.
 std::unique_ptr<Group> make_group(uint64_t id, PyObject* ranks) {

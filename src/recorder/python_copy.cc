@@ -41,10 +41,11 @@ Names g_text;
 PyObject* g_device_type = nullptr;  // torch.device
 PyTypeObject* g_tensor_type = nullptr;
 
-PyObject* g_plain_types[4];                 // seen before; owned
+PyObject* g_plain_types[4];                     // seen before; owned
 PyObject* g_disabled_torch_function = nullptr;  // torch._C._disabled_torch_function_impl
 
-// Asking a tensor whose class has a __torch_function__ of its own would run the user's code: such tensors are left alone.
+// Asking a tensor whose class has a __torch_function__ of its own would run the user's code: such tensors are left
+// alone.
 bool is_plain(PyObject* tensor) {
   PyTypeObject* type = Py_TYPE(tensor);
   if (type == g_tensor_type) return true;
@@ -76,7 +77,8 @@ Target target_of_text(PyObject* text) {
 
 Target target_of(PyObject* value) {
   if (PyUnicode_Check(value)) return target_of_text(value);
-  if (reinterpret_cast<PyObject*>(Py_TYPE(value)) == g_device_type) return target_of_text(attribute(value, g_text.type).get());
+  if (reinterpret_cast<PyObject*>(Py_TYPE(value)) == g_device_type)
+    return target_of_text(attribute(value, g_text.type).get());
   if (PyLong_Check(value) && !PyBool_Check(value)) return Target::kCuda;
   if (PyObject_TypeCheck(value, g_tensor_type) && is_plain(value)) {
     if (flag(value, g_text.is_cuda)) return Target::kCuda;
@@ -151,7 +153,8 @@ void sync_done(uint64_t begin_ns) noexcept {
 
 bool armed() { return g_gpu_armed.load(std::memory_order_relaxed); }
 
-PyObject* call_copy(PyObject* original, PyObject* source, PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* names) {
+PyObject* call_copy(PyObject* original, PyObject* source, PyObject* self, PyObject* const* args, Py_ssize_t n,
+                    PyObject* names) {
   const Copy copy = copy_begin(source);
   PyObject* result = call(original, self, args, n, names);
   copy_end(copy);
@@ -194,7 +197,8 @@ PyObject* g_sync_original[kSyncs];
 
 template <int I>
 PyObject* tensor_sync(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* names) {
-  if (armed() && is_plain(self) && flag(self, g_text.is_cuda)) return call_sync(g_sync_original[I], self, args, n, names);
+  if (armed() && is_plain(self) && flag(self, g_text.is_cuda))
+    return call_sync(g_sync_original[I], self, args, n, names);
   return call(g_sync_original[I], self, args, n, names);
 }
 
@@ -209,8 +213,8 @@ PyMethodDef g_to_method = {"to", as_method(tensor_to), kFast, nullptr};
 PyMethodDef g_cuda_method = {"cuda", as_method(tensor_cuda), kFast, nullptr};
 PyMethodDef g_copy_method = {"copy_", as_method(tensor_copy), kFast, nullptr};
 
-// Replaces type.<name> by a method descriptor; keeps the original in `slot`. False without an error when the type has no
-// such method.
+// Replaces type.<name> by a method descriptor; keeps the original in `slot`. False without an error when the type has
+// no such method.
 bool replace_method(PyObject* type, PyMethodDef& method, PyObject*& slot) {
   const Ref original(PyObject_GetAttrString(type, method.ml_name));
   if (!original) return drop_error(), false;
@@ -229,8 +233,9 @@ bool replace_method(PyObject* type, PyMethodDef& method, PyObject*& slot) {
 }
 
 bool prepare(PyObject* tensor, PyObject* device) {
-  g_text = {PyUnicode_InternFromString("is_cpu"), PyUnicode_InternFromString("is_cuda"), PyUnicode_InternFromString("nbytes"),
-            PyUnicode_InternFromString("is_pinned"), PyUnicode_InternFromString("type")};
+  g_text = {PyUnicode_InternFromString("is_cpu"), PyUnicode_InternFromString("is_cuda"),
+            PyUnicode_InternFromString("nbytes"), PyUnicode_InternFromString("is_pinned"),
+            PyUnicode_InternFromString("type")};
   if (PyErr_Occurred() || !PyType_Check(tensor)) return false;
   if (device) hold(g_device_type, device);
   Py_INCREF(tensor);
@@ -240,7 +245,8 @@ bool prepare(PyObject* tensor, PyObject* device) {
 
 PyObject* wrap_copies(PyObject*, PyObject* args) {
   PyObject *tensor, *device, *disabled;
-  if (!PyArg_ParseTuple(args, "OOO:wrap_copies", &tensor, &device, &disabled) || !prepare(tensor, device)) return nullptr;
+  if (!PyArg_ParseTuple(args, "OOO:wrap_copies", &tensor, &device, &disabled) || !prepare(tensor, device))
+    return nullptr;
   hold(g_disabled_torch_function, disabled);
   long replaced = replace_method(tensor, g_to_method, g_to);
   replaced += replace_method(tensor, g_cuda_method, g_cuda);
@@ -284,16 +290,20 @@ PyObject* wrap_wait_points(PyObject*, PyObject* group_type) {
                  {"post_backward", wait_point<GpuWaitPoint::kFsdpReduceScatter>}};
   long replaced = 0;
   for (const auto& point : kPoints) {
-    if (stand_in_method(group_type, point.name, point.body)) ++replaced;
-    else drop_error();
+    if (stand_in_method(group_type, point.name, point.body))
+      ++replaced;
+    else
+      drop_error();
   }
   return PyLong_FromLong(replaced);
 }
 
 PyMethodDef g_functions[] = {
     {"wrap_copies", as_method(wrap_copies), METH_VARARGS,
-     "wrap_copies(Tensor, device, _disabled_torch_function_impl) -> int: spans around to(), cuda(), copy_() from host to device."},
-    {"wrap_syncs", as_method(wrap_syncs), METH_O, "wrap_syncs(Tensor) -> int: spans around item(), cpu(), … of CUDA tensors."},
+     "wrap_copies(Tensor, device, _disabled_torch_function_impl) -> int: spans around to(), cuda(), copy_() from host "
+     "to device."},
+    {"wrap_syncs", as_method(wrap_syncs), METH_O,
+     "wrap_syncs(Tensor) -> int: spans around item(), cpu(), … of CUDA tensors."},
     {"wrap_synchronize", as_method(wrap_synchronize), METH_O, "wrap_synchronize(original) -> synchronize"},
     {"wrap_wait_points", as_method(wrap_wait_points), METH_O,
      "wrap_wait_points(FSDPParamGroup) -> int: device marks where compute waits for all-gathers and reduce-scatters."},

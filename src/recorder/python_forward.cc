@@ -31,7 +31,8 @@ void note_fired(uint64_t id) {
 PyObject* forward_pre(PyObject*, PyObject* const* args, Py_ssize_t n) {
   // A forward inside a backward is activation checkpointing computing again.
   if (n < 1 || !active() || in_backward()) return none();
-  if (g_hooks.watch_fired) [[unlikely]] note_fired(id_of(args[0]));
+  if (g_hooks.watch_fired) [[unlikely]]
+    note_fired(id_of(args[0]));
   if (t_step != t_hooks.backward_ends) t_depth = 0, t_step = t_hooks.backward_ends;
   if (t_depth > 0) return ++t_depth, none();
   const uint16_t flags = forward_flags(args[0]);

@@ -17,16 +17,16 @@ constinit std::atomic<bool> g_gpu_armed{false};
 
 namespace {
 
-constexpr uint64_t kRetryNs = 50'000'000;          // CUDA not in use yet: how often to look
-constexpr uint64_t kMemoryEveryNs = 10'000'000;    // reading the allocator costs about 10 us
+constexpr uint64_t kRetryNs = 50'000'000;        // CUDA not in use yet: how often to look
+constexpr uint64_t kMemoryEveryNs = 10'000'000;  // reading the allocator costs about 10 us
 // Wait points (FSDP has two or three per layer) are marked in every step as long as that costs less than this share of
-// the time that passes, else in every 2nd, 4th or 8th. Judged over blocks, since a host that runs ahead of its GPU makes
-// the first steps look short.
+// the time that passes, else in every 2nd, 4th or 8th. Judged over blocks, since a host that runs ahead of its GPU
+// makes the first steps look short.
 constexpr uint64_t kWaitMarkNs = 2'500, kWaitCostDivisor = 400, kMaxWaitStride = 8;
 constexpr uint64_t kWaitBlockNs = 500'000'000, kWaitBlockSteps = 16;
-constexpr uint32_t kMostMemorySkips = 2;           // a program may never come to the other boundary
+constexpr uint32_t kMostMemorySkips = 2;  // a program may never come to the other boundary
 
-constexpr uint32_t kMaxOptimizerMarks = 16;        // per backward
+constexpr uint32_t kMaxOptimizerMarks = 16;  // per backward
 constexpr uint64_t kWindowNs = 10'000'000;
 constexpr uint32_t kMaxWindowMarks = 128;
 
@@ -38,11 +38,12 @@ struct GpuHooks {
   uint64_t next_try_ns = 0, next_memory_ns = 0, optimizer_ends = 0;
   uint64_t peaks[2] = {}, counters[4] = {};
   uint64_t allocated = 0;
-  uint16_t memory_at = 0;            // boundary of the newest reading
-  uint32_t memory_skips = 0;         // chances at that boundary that were left to the other one
+  uint16_t memory_at = 0;     // boundary of the newest reading
+  uint32_t memory_skips = 0;  // chances at that boundary that were left to the other one
   uint64_t window_ns = 0;
   uint32_t window_marks = 0, optimizer_marks = 0;
-  uint64_t wait_stride = 1, wait_marks = 0, wait_block_ns = 0, wait_block_end = 0;  // of the block: its begin, its first optimizer end
+  uint64_t wait_stride = 1, wait_marks = 0, wait_block_ns = 0,
+           wait_block_end = 0;  // of the block: its begin, its first optimizer end
 };
 constinit GpuHooks g_hooks_gpu;
 
@@ -72,8 +73,8 @@ bool started() noexcept {
   return true;
 }
 
-// An event costs about 3 us. Programs with an optimizer per parameter, or with thousands of phases of their own, would feel
-// them: the first ones are marked, the host's records tell the rest.
+// An event costs about 3 us. Programs with an optimizer per parameter, or with thousands of phases of their own, would
+// feel them: the first ones are marked, the host's records tell the rest.
 bool affordable(Kind kind, Edge edge, uint64_t now) noexcept {
   GpuHooks& h = g_hooks_gpu;
   if (kind == Kind::kForward || (kind == Kind::kBackward && edge == Edge::kBegin)) h.optimizer_marks = 0;
@@ -141,7 +142,8 @@ void choose_wait_stride(uint64_t now) noexcept {
   const uint64_t passed_ns = now - h.wait_block_ns;
   if (passed_ns < kWaitBlockNs || h.optimizer_ends - h.wait_block_end < kWaitBlockSteps) return;
   h.wait_stride = 1;
-  while (h.wait_stride < kMaxWaitStride && h.wait_marks * kWaitMarkNs * kWaitCostDivisor > passed_ns * h.wait_stride) h.wait_stride *= 2;
+  while (h.wait_stride < kMaxWaitStride && h.wait_marks * kWaitMarkNs * kWaitCostDivisor > passed_ns * h.wait_stride)
+    h.wait_stride *= 2;
   h.wait_block_ns = now, h.wait_block_end = h.optimizer_ends, h.wait_marks = 0;
 }
 
@@ -213,8 +215,8 @@ PyObject* boundary(PyObject*, PyObject* args) {
 // The allocator's observer, through memory.py: one failure can be reported twice, and a retry in a loop many times.
 PyObject* out_of_memory(PyObject*, PyObject* args) {
   unsigned long long requested, capacity, free, reserved, inactive, largest, allocated;
-  if (!PyArg_ParseTuple(args, "KKKKKKK:gpu_out_of_memory", &requested, &capacity, &free, &allocated, &reserved, &inactive,
-                        &largest))
+  if (!PyArg_ParseTuple(args, "KKKKKKK:gpu_out_of_memory", &requested, &capacity, &free, &allocated, &reserved,
+                        &inactive, &largest))
     return nullptr;
   const uint64_t now = monotonic_ns();
   mark_at(now, Kind::kOutOfMemory, Edge::kMark, requested, allocated, reserved, capacity);
@@ -229,13 +231,11 @@ PyObject* nccl_state(PyObject*, PyObject*) {
   const nccl::Plugin::Counts c = plugin->counts();
   const nccl::Choice& choice = plugin->choice();
   return Py_BuildValue("{s:s,s:s,s:I,s:K,s:K,s:K,s:K,s:O}", "mode", nccl::name_of(choice.mode), "reason",
-                       choice.reason.c_str(), "comms", c.comms, "ops", c.ops, "launches", c.launches, "refused", c.refused,
-                       "stride", c.stride, "window", c.window ? Py_True : Py_False);
+                       choice.reason.c_str(), "comms", c.comms, "ops", c.ops, "launches", c.launches, "refused",
+                       c.refused, "stride", c.stride, "window", c.window ? Py_True : Py_False);
 }
 
-PyObject* nccl_chain_version(PyObject*, PyObject* name) {
-  return PyLong_FromLong(nccl::chain_version(utf8(name)));
-}
+PyObject* nccl_chain_version(PyObject*, PyObject* name) { return PyLong_FromLong(nccl::chain_version(utf8(name))); }
 
 PyMethodDef g_functions[] = {
     {"gpu_arm", as_method(arm), METH_VARARGS,
@@ -244,7 +244,8 @@ PyMethodDef g_functions[] = {
     {"gpu_try_start", as_method(try_start), METH_NOARGS, "gpu_try_start() -> bool: start now if CUDA is in use."},
     {"gpu_stop", as_method(stop), METH_NOARGS, "gpu_stop(): resolve what is finished and end the poller."},
     {"gpu_state", as_method(state), METH_NOARGS, "gpu_state() -> dict: state, reason, counts; times in ns."},
-    {"gpu_boundary", as_method(boundary), METH_VARARGS, "gpu_boundary(kind, edge, id=0): mark on torch's current stream."},
+    {"gpu_boundary", as_method(boundary), METH_VARARGS,
+     "gpu_boundary(kind, edge, id=0): mark on torch's current stream."},
     {"gpu_out_of_memory", as_method(out_of_memory), METH_VARARGS,
      "gpu_out_of_memory(requested, capacity, free, allocated, reserved, inactive_split, largest_free): all bytes."},
     {"nccl_state", as_method(nccl_state), METH_NOARGS, "nccl_state() -> dict: mode of the NCCL plugin and its counts."},

@@ -19,13 +19,13 @@ namespace stepscope::recorder {
 
 // Why the Python side is called at a step boundary (bits of the argument of `tick`).
 enum Tick : uint32_t {
-  kTickOpened = 1 << 0,         // the recorder was opened by a hook: names may be written now
-  kTickGroups = 1 << 1,         // the number of process groups changed
-  kTickCompileLost = 1 << 2,    // torch._dynamo.reset() dropped the compile callbacks
-  kTickRequested = 1 << 3,      // asked for by request_tick()
-  kTickStamps = 1 << 4,         // the agent asked for completion stamps, or no longer does
-  kTickWorkKeys = 1 << 5,       // a Work was waited for that no post hook has announced
-  kTickControl = 1 << 6,        // another control word changed
+  kTickOpened = 1 << 0,       // the recorder was opened by a hook: names may be written now
+  kTickGroups = 1 << 1,       // the number of process groups changed
+  kTickCompileLost = 1 << 2,  // torch._dynamo.reset() dropped the compile callbacks
+  kTickRequested = 1 << 3,    // asked for by request_tick()
+  kTickStamps = 1 << 4,       // the agent asked for completion stamps, or no longer does
+  kTickWorkKeys = 1 << 5,     // a Work was waited for that no post hook has announced
+  kTickControl = 1 << 6,      // another control word changed
 };
 
 enum class Role : uint8_t {
@@ -47,10 +47,10 @@ struct HookState {
   uint64_t control_seen[2] = {};
   uint32_t tick_bits = 0;
   bool in_tick = false;
-  PyObject* tick = nullptr;            // callable(bits)
-  PyObject* set_eval_frame = nullptr;  // torch._C._dynamo.eval_frame.set_eval_frame
-  PyObject* pg_map = nullptr;          // torch.distributed.distributed_c10d._world.pg_map
-  Py_ssize_t pg_count = 0;             // groups that the Python side has seen
+  PyObject* tick = nullptr;               // callable(bits)
+  PyObject* set_eval_frame = nullptr;     // torch._C._dynamo.eval_frame.set_eval_frame
+  PyObject* pg_map = nullptr;             // torch.distributed.distributed_c10d._world.pg_map
+  Py_ssize_t pg_count = 0;                // groups that the Python side has seen
   PyObject* compile_callbacks = nullptr;  // list that must not be empty
 
   // forward
@@ -66,7 +66,7 @@ struct HookState {
   PyObject* tensor_type = nullptr;     // torch.Tensor
   PyObject* int64 = nullptr;           // torch.int64
   PyObject* disabled_torch_function = nullptr;
-  bool own_end = false;                // mark the end of own backward (there are process groups)
+  bool own_end = false;  // mark the end of own backward (there are process groups)
 
   // collectives
   bool stamping = false;

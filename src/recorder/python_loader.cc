@@ -5,10 +5,9 @@
 namespace stepscope::recorder {
 namespace {
 
-PyObject *g_new_loader = nullptr, *g_str_loader = nullptr, *g_str_workers = nullptr,
-         *g_str_outstanding = nullptr, *g_str_queue = nullptr, *g_str_qsize = nullptr, *g_str_info = nullptr,
-         *g_str_items = nullptr, *g_str_sem = nullptr, *g_str_semlock = nullptr, *g_str_get_value = nullptr,
-         *g_str_maxsize = nullptr;
+PyObject *g_new_loader = nullptr, *g_str_loader = nullptr, *g_str_workers = nullptr, *g_str_outstanding = nullptr,
+         *g_str_queue = nullptr, *g_str_qsize = nullptr, *g_str_info = nullptr, *g_str_items = nullptr,
+         *g_str_sem = nullptr, *g_str_semlock = nullptr, *g_str_get_value = nullptr, *g_str_maxsize = nullptr;
 
 struct Queue {
   uint64_t in_flight = 0, ready = 0, out_of_order = 0;
@@ -107,7 +106,8 @@ PyObject* loader_next(const Call& call) {
   KeepError keep;
   const Queue q = queue_of(self);
   mark(Kind::kFetch, Edge::kEnd, loader, q.in_flight, q.ready, q.out_of_order, flags);
-  if (const BatchShape shape = shape_of_batch(batch); shape.samples > 0) mark(Kind::kShape, Edge::kMark, shape.samples, shape.tokens);
+  if (const BatchShape shape = shape_of_batch(batch); shape.samples > 0)
+    mark(Kind::kShape, Edge::kMark, shape.samples, shape.tokens);
   return batch;
 }
 

@@ -32,8 +32,8 @@ PyObject* py_name(PyObject*, PyObject* const* args, Py_ssize_t n) {
   if (n < 3) Py_RETURN_FALSE;
   Py_ssize_t size = 0;
   const char* text = utf8(args[2], &size);
-  return PyBool_FromLong(name(static_cast<NameKind>(as_u64(args[0])), as_u64(args[1]),
-                              std::string_view(text, static_cast<size_t>(size))));
+  return PyBool_FromLong(
+      name(static_cast<NameKind>(as_u64(args[0])), as_u64(args[1]), std::string_view(text, static_cast<size_t>(size))));
 }
 
 // open(shm_dir=None, capacity=0): also records the evidence that came before.
@@ -73,7 +73,9 @@ PyObject* py_evidence(PyObject*, PyObject*) {
 }
 
 PyObject* py_active(PyObject*, PyObject*) { return PyBool_FromLong(active()); }
-PyObject* py_reason(PyObject*, PyObject*) { return PyUnicode_DecodeUTF8(reason(), static_cast<Py_ssize_t>(std::string_view(reason()).size()), "replace"); }
+PyObject* py_reason(PyObject*, PyObject*) {
+  return PyUnicode_DecodeUTF8(reason(), static_cast<Py_ssize_t>(std::string_view(reason()).size()), "replace");
+}
 PyObject* py_path(PyObject*, PyObject*) { return PyUnicode_DecodeFSDefault(path()); }
 
 PyObject* py_set_identity(PyObject*, PyObject* const* args, Py_ssize_t n) {
@@ -106,7 +108,8 @@ PyObject* py_control(PyObject*, PyObject*) {
   auto word = [](const std::atomic<uint64_t>& w) {
     return static_cast<unsigned long long>(w.load(std::memory_order_relaxed));
   };
-  return Py_BuildValue("(KKKK)", word(c->stamp_until_step), word(c->capture_request), word(c->layer_mode), word(c->stop));
+  return Py_BuildValue("(KKKK)", word(c->stamp_until_step), word(c->capture_request), word(c->layer_mode),
+                       word(c->stop));
 }
 
 PyMethodDef g_functions[] = {

@@ -21,8 +21,8 @@ uint64_t entry(PyObject* info, PyObject* key) {
   return info && PyDict_Check(info) ? as_u64(PyDict_GetItemWithError(info, key)) : 0;
 }
 
-// gc.callbacks: (phase, info). A full collection is written when it begins (a rank may hang in it), others at their end.
-// Python only prints what a callback raises, so that what is set aside stays there.
+// gc.callbacks: (phase, info). A full collection is written when it begins (a rank may hang in it), others at their
+// end. Python only prints what a callback raises, so that what is set aside stays there.
 PyObject* gc_callback(PyObject*, PyObject* const* args, Py_ssize_t n) {
   if (n < 2 || !active()) Py_RETURN_NONE;
   if (std::string_view(utf8(args[0])) == "start") {

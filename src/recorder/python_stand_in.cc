@@ -90,7 +90,8 @@ PyObject* tp_descr_get(PyObject* self, PyObject* object, PyObject*) {
 // Python functions pickle by name, others as they say themselves.
 PyObject* reduce(PyObject* self, PyObject* protocol) {
   PyObject* original = as_stand_in(self)->original;
-  const bool by_name = reinterpret_cast<PyObject*>(Py_TYPE(original)) == g_function_type || Py_TYPE(original) == Py_TYPE(self);
+  const bool by_name =
+      reinterpret_cast<PyObject*>(Py_TYPE(original)) == g_function_type || Py_TYPE(original) == Py_TYPE(self);
   if (by_name) return PyObject_GetAttrString(original, "__qualname__");
   const Ref number(protocol ? nullptr : PyLong_FromLong(2));
   const Ref text(PyUnicode_FromString("__reduce_ex__"));
@@ -221,7 +222,8 @@ PyObject* is_stand_in(PyObject*, PyObject* object) {
 
 PyMethodDef g_functions[] = {
     {"around", as_method(around), METH_FASTCALL,
-     "around(original, before, after): a stand-in. state = before(args, kwargs); after(state, args, kwargs, result, failed)."},
+     "around(original, before, after): a stand-in. state = before(args, kwargs); after(state, args, kwargs, result, "
+     "failed)."},
     {"is_stand_in", as_method(is_stand_in), METH_O, "Whether a function is one of ours."},
     {nullptr, nullptr, 0, nullptr},
 };
@@ -230,7 +232,8 @@ PyMethodDef g_functions[] = {
 
 PyObject* vectorcall(PyObject* function, PyObject* const* args, size_t nargsf, PyObject* names) noexcept {
   static const auto found = reinterpret_cast<Vectorcall>(::dlsym(RTLD_DEFAULT, "PyObject_Vectorcall"));
-  return found ? found(function, args, nargsf, names) : call_slowly(function, args, Call{nullptr, args, nargsf, names, nullptr, nullptr}.count(), names);
+  return found ? found(function, args, nargsf, names)
+               : call_slowly(function, args, Call{nullptr, args, nargsf, names, nullptr, nullptr}.count(), names);
 }
 
 PyObject* Call::argument(Py_ssize_t at, const char* name) const noexcept {

@@ -62,7 +62,8 @@ void usage_sometimes() {
 
 PyObject* optimizer_pre(PyObject*, PyObject* const* args, Py_ssize_t n) {
   if (n < 1) return none();
-  if (may_open()) [[unlikely]] open_by_hook();
+  if (may_open()) [[unlikely]]
+    open_by_hook();
   ++g_hooks.optimizer_begins;
   if (active()) {
     name_optimizer(args[0]);
@@ -93,7 +94,9 @@ PyObject* scaler_step(const Call& call) {
 }
 
 // wrap_scaler(GradScaler) replaces the class attribute `step`.
-PyObject* wrap_scaler(PyObject*, PyObject* type) { return stand_in_method(type, "step", scaler_step) ? none() : nullptr; }
+PyObject* wrap_scaler(PyObject*, PyObject* type) {
+  return stand_in_method(type, "step", scaler_step) ? none() : nullptr;
+}
 
 PyObject* scheduler_step(const Call& call) {
   PyObject* result = call.proceed();
@@ -173,7 +176,7 @@ uint32_t control_bits() {
 PyObject* set_hook(PyObject*, PyObject* const* args, Py_ssize_t n) {
   static constexpr struct {
     const char* name;
-    PyObject* HookState::*slot;
+    PyObject* HookState::* slot;
   } slots[] = {
       {"tick", &HookState::tick},
       {"set_eval_frame", &HookState::set_eval_frame},

@@ -5,9 +5,9 @@
 namespace stepscope::recorder {
 namespace {
 
-// The collective that this wait is for: the one whose post hook announced this Work, else the synchronous one just issued
-// by this thread, else the last one issued here (the same on all ranks that run the same program). Post hooks are not
-// registered before a wait of the third kind was seen: most jobs never need them.
+// The collective that this wait is for: the one whose post hook announced this Work, else the synchronous one just
+// issued by this thread, else the last one issued here (the same on all ranks that run the same program). Post hooks
+// are not registered before a wait of the third kind was seen: most jobs never need them.
 LastIssue waited_for(PyObject* work) {
   LastIssue& last = last_issue();
   LastIssue found = last;
@@ -38,7 +38,9 @@ PyObject* work_wait(const Call& call) {
   return result;
 }
 
-PyObject* wrap_work_wait(PyObject*, PyObject* type) { return stand_in_method(type, "wait", work_wait) ? none() : nullptr; }
+PyObject* wrap_work_wait(PyObject*, PyObject* type) {
+  return stand_in_method(type, "wait", work_wait) ? none() : nullptr;
+}
 
 PyObject* wait_tensor(const Call& call) {
   if (!active()) return call.proceed();

@@ -35,7 +35,7 @@ struct Kept {
 
 // Changed only by the holder of `busy`, except that turn_off() and the fork handler store why_off.
 struct Owner {
-  std::atomic_flag busy;                   // open, close, adopt: one at a time; never waited for
+  std::atomic_flag busy;  // open, close, adopt: one at a time; never waited for
   std::atomic<const char*> why_off{"not opened"};
   std::atomic<RingWriter*> inherited{nullptr};  // ring of the process that we were forked from
   std::atomic<bool> fork_handler{false};
@@ -118,7 +118,8 @@ void leave_note(const char* why) {
   const char* folder = getenv("STEPSCOPE_RUN_DIR");
   if (!folder || !*folder) return;
   char file[600];
-  if (snprintf(file, sizeof file, "%s/off-%d.txt", folder, static_cast<int>(::getpid())) >= static_cast<int>(sizeof file))
+  if (snprintf(file, sizeof file, "%s/off-%d.txt", folder, static_cast<int>(::getpid())) >=
+      static_cast<int>(sizeof file))
     return;
   const int fd = ::open(file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (fd < 0) return;

@@ -1,7 +1,7 @@
 // The recorder: one per process, behind free functions. The Python module and the C ABI are thin coats over it.
 //
-// Threads: every function may be called from any thread at any time, also after close() and while the process exits; the
-// ring is never unmapped. open/close/adopt exclude each other without blocking: the second caller returns false.
+// Threads: every function may be called from any thread at any time, also after close() and while the process exits;
+// the ring is never unmapped. open/close/adopt exclude each other without blocking: the second caller returns false.
 // Fork: a forked child is off. It may open() a ring of its own (it turned out to be a rank) or adopt_as_worker().
 // Failure: nothing throws, prints, or blocks. Off means: marks return at once; reason() says why.
 // Cost: marks.cc holds the hot path: about 20 ns per mark beside the clock, 4 ns when off; no allocation, no lock, no
@@ -41,7 +41,8 @@ bool active() noexcept;
 const char* reason() noexcept;  // why it is off, "" when on; static storage, one line
 const char* path() noexcept;    // of the ring last opened, "" before; static storage
 
-// Fills in what is known; kUnknown leaves a field as it is. A known rank also leaves a Process mark (kRankKnown, b = rank).
+// Fills in what is known; kUnknown leaves a field as it is. A known rank also leaves a Process mark (kRankKnown, b =
+// rank).
 void set_identity(int32_t rank, int32_t local_rank, int32_t world_size, int32_t node_rank, int32_t attempt) noexcept;
 
 void add_evidence(uint64_t bits) noexcept;  // blackbox::Evidence

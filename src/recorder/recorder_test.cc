@@ -36,8 +36,9 @@ using blackbox::Record;
 using blackbox::RingReader;
 using testing::in_child;
 
-constexpr const char* kVariables[] = {"STEPSCOPE_SHM", "STEPSCOPE_RUN_DIR", "STEPSCOPE_NONCE", "RANK", "LOCAL_RANK",
-                                      "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "TORCHELASTIC_RESTART_COUNT"};
+constexpr const char* kVariables[] = {
+    "STEPSCOPE_SHM",    "STEPSCOPE_RUN_DIR", "STEPSCOPE_NONCE",           "RANK", "LOCAL_RANK", "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE", "GROUP_RANK",        "TORCHELASTIC_RESTART_COUNT"};
 
 class RecorderTest : public ::testing::Test {
  protected:
@@ -91,7 +92,8 @@ TEST_F(RecorderTest, OpensAPrivateRingNamedAfterTheProcess) {
   ASSERT_TRUE(open()) << reason();
   EXPECT_TRUE(active());
   EXPECT_STREQ(reason(), "");
-  EXPECT_TRUE(std::regex_match(path(), std::regex(".*/" + std::to_string(::getpid()) + "-[0-9a-f]{16}\\.ring"))) << path();
+  EXPECT_TRUE(std::regex_match(path(), std::regex(".*/" + std::to_string(::getpid()) + "-[0-9a-f]{16}\\.ring")))
+      << path();
   struct stat st;
   ASSERT_EQ(::stat(path(), &st), 0);
   EXPECT_EQ(st.st_mode & 0777, 0600u);
@@ -203,8 +205,7 @@ TEST_F(RecorderTest, UsageCountsTheCallingThread) {
   ASSERT_TRUE(open());
   usage_mark();
   const uint64_t end = clock_ns(CLOCK_THREAD_CPUTIME_ID) + 20'000'000;
-  while (clock_ns(CLOCK_THREAD_CPUTIME_ID) < end) {
-  }
+  while (clock_ns(CLOCK_THREAD_CPUTIME_ID) < end) {}
   ::usleep(1000);
   usage_mark();
   const auto out = records();
@@ -422,7 +423,7 @@ TEST_F(RecorderTest, TruncationReachesUsThroughAnotherHandler) {
               if (!open()) return 1;
               // As Python's faulthandler does: say something, put the previous handler back, raise again.
               static struct sigaction previous;
-              struct sigaction own {};
+              struct sigaction own{};
               own.sa_handler = [](int signal) {
                 ::sigaction(signal, &previous, nullptr);
                 ::raise(signal);

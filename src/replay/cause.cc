@@ -36,7 +36,9 @@ Verdict judge_cause(const Slowdown& s) {
     if (share && *share >= kMainShare) out.causes.push_back({cause, *share});
   }
   std::ranges::stable_sort(out.causes, std::ranges::greater(), &Verdict::Named::share);
-  const auto named = [&](Cause cause) { return std::ranges::find(out.causes, cause, &Verdict::Named::cause) != out.causes.end(); };
+  const auto named = [&](Cause cause) {
+    return std::ranges::find(out.causes, cause, &Verdict::Named::cause) != out.causes.end();
+  };
   for (size_t i = 0; named(Cause::kSlowWorkers) && i < s.slowest_count; ++i) {
     if (i == 0 || s.workers[i].slowdown >= kSlight) out.slow_workers.push_back(s.workers[i]);
   }

@@ -22,7 +22,7 @@ struct Verdict {
     Cause cause;
     double share = 0;
   };
-  std::vector<Named> causes;  // largest share first; empty when nothing straggles, or the cause is unknown
+  std::vector<Named> causes;               // largest share first; empty when nothing straggles, or the cause is unknown
   std::vector<WorkerFigure> slow_workers;  // those that kSlowWorkers means, slowest first
   // One replica: a slow worker and a stage that is too long look the same.
   bool worker_or_stage = false;

@@ -17,7 +17,8 @@ class GraphMaker {
   GraphMaker(const OpTrace& trace, const std::vector<StageOps>& stages, const std::string& where)
       : trace_(trace), stages_(stages), where_(where), node_of_(trace.names.size(), kNoNode) {
     graph_.before.resize(trace.names.size());
-    overlap_ = std::ranges::any_of(stages, [](const StageOps& ops) { return !ops.of(OpType::kSeparateGradsAllReduce).empty(); });
+    overlap_ = std::ranges::any_of(
+        stages, [](const StageOps& ops) { return !ops.of(OpType::kSeparateGradsAllReduce).empty(); });
     for (const OpName& name : trace.names) chunks_ = std::max(chunks_, name.global_chunk + 1);
   }
 
@@ -41,7 +42,8 @@ class GraphMaker {
   bool replicated() const { return trace_.dp_size > 1; }
 
   static bool meets_replicas(OpType type) {
-    return type == OpType::kParamsAllGather || type == OpType::kGradsReduceScatter || type == OpType::kSeparateGradsAllReduce;
+    return type == OpType::kParamsAllGather || type == OpType::kGradsReduceScatter ||
+           type == OpType::kSeparateGradsAllReduce;
   }
 
   void edge(OpIndex before, OpIndex after) { graph_.before[after].push_back(before); }
@@ -53,12 +55,14 @@ class GraphMaker {
   // R1, R2
   void streams(const StageOps& ops) {
     chain(ops.computes);
-    for (const OpType type : {OpType::kForwardSend, OpType::kForwardRecv, OpType::kBackwardSend, OpType::kBackwardRecv}) chain(ops.of(type));
+    for (const OpType type : {OpType::kForwardSend, OpType::kForwardRecv, OpType::kBackwardSend, OpType::kBackwardRecv})
+      chain(ops.of(type));
   }
 
   // R3 to R5
   void transfers(const StageOps& ops) {
-    for (const OpType type : {OpType::kForwardSend, OpType::kForwardRecv, OpType::kBackwardSend, OpType::kBackwardRecv}) {
+    for (const OpType type :
+         {OpType::kForwardSend, OpType::kForwardRecv, OpType::kBackwardSend, OpType::kBackwardRecv}) {
       const std::vector<OpIndex>& computes = ops.computes_of(type);
       for (const P2p& p2p : ops.stream(type)) {
         if (!p2p.compute) continue;
@@ -117,8 +121,8 @@ class GraphMaker {
   void tail(const StageOps& ops) {
     std::vector<OpIndex> front;
     if (const auto last = last_compute(ops)) front = {*last};
-    for (const OpType type : {OpType::kGc, OpType::kLayernormAllReduce, OpType::kEmbeddingAllReduce, OpType::kGradsReduceScatter,
-                              OpType::kClip, OpType::kOptimizer}) {
+    for (const OpType type : {OpType::kGc, OpType::kLayernormAllReduce, OpType::kEmbeddingAllReduce,
+                              OpType::kGradsReduceScatter, OpType::kClip, OpType::kOptimizer}) {
       advance(front, ops.of(type));
     }
   }
@@ -137,8 +141,8 @@ class GraphMaker {
     if (const auto last = last_compute(ops)) front = {*last};
     advance(front, ops.of(OpType::kGc));
     if (!ops.of(OpType::kGradsReduceScatter).empty()) front.push_back(ops.of(OpType::kGradsReduceScatter).back());
-    for (const OpType type : {OpType::kLayernormAllReduce, OpType::kEmbeddingAllReduce, OpType::kSeparateGradsAllReduce, OpType::kClip,
-                              OpType::kOptimizer}) {
+    for (const OpType type : {OpType::kLayernormAllReduce, OpType::kEmbeddingAllReduce, OpType::kSeparateGradsAllReduce,
+                              OpType::kClip, OpType::kOptimizer}) {
       advance(front, ops.of(type));
     }
   }
@@ -164,7 +168,8 @@ class GraphMaker {
   // G1: by order on the stream, never by time.
   Status pair_transfers() {
     for (int stage = 0; stage < trace_.stages; ++stage) {
-      const std::pair<OpType, OpType> kinds[] = {{OpType::kForwardSend, OpType::kForwardRecv}, {OpType::kBackwardSend, OpType::kBackwardRecv}};
+      const std::pair<OpType, OpType> kinds[] = {{OpType::kForwardSend, OpType::kForwardRecv},
+                                                 {OpType::kBackwardSend, OpType::kBackwardRecv}};
       for (const auto& [send, recv] : kinds) {
         const int step = send == OpType::kForwardSend ? 1 : trace_.stages - 1;
         const int peer = (stage + step) % trace_.stages;
@@ -172,8 +177,9 @@ class GraphMaker {
         const size_t pairs = std::min(sends.size(), recvs.size());
         if (sends.size() != recvs.size()) {
           const bool no_recv = sends.size() > pairs;
-          return fail(formatted("{}: {} has no {} on stage {}", where_, text(trace_.names[no_recv ? sends[pairs] : recvs[pairs]]),
-                                name(no_recv ? recv : send), no_recv ? peer : stage));
+          return fail(formatted("{}: {} has no {} on stage {}", where_,
+                                text(trace_.names[no_recv ? sends[pairs] : recvs[pairs]]), name(no_recv ? recv : send),
+                                no_recv ? peer : stage));
         }
         for (size_t i = 0; i < pairs; ++i) add_node({sends[i], recvs[i]}, Meeting::kLane);
       }

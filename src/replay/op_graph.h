@@ -18,9 +18,9 @@ namespace stepscope::replay {
 using OpIndex = uint32_t;  // into OpTrace::names
 
 enum class Meeting : uint8_t {
-  kNone,   // one operation, waits for nobody
-  kLane,   // members of one replica wait for each other
-  kStep,   // members of all replicas of the step do
+  kNone,  // one operation, waits for nobody
+  kLane,  // members of one replica wait for each other
+  kStep,  // members of all replicas of the step do
 };
 
 struct OpNode {

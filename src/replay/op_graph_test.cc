@@ -17,10 +17,19 @@ struct Rows {
   int replicas = 2;
   std::vector<TraceRow> rows;
 
-  Rows& op(OpType type, int stage, int seq, double start_ms, double duration_ms, int chunk = -1, int global_chunk = -1) {
+  Rows& op(OpType type, int stage, int seq, double start_ms, double duration_ms, int chunk = -1,
+           int global_chunk = -1) {
     for (int dp = 0; dp < replicas; ++dp) {
-      rows.push_back({.type = type, .step = 0, .dp_rank = dp, .stage = stage, .rank = stage * replicas + dp, .seq_id = seq, .model_chunk = chunk,
-                      .global_chunk = global_chunk, .start_s = start_ms * 1e-3, .duration_s = duration_ms * 1e-3});
+      rows.push_back({.type = type,
+                      .step = 0,
+                      .dp_rank = dp,
+                      .stage = stage,
+                      .rank = stage * replicas + dp,
+                      .seq_id = seq,
+                      .model_chunk = chunk,
+                      .global_chunk = global_chunk,
+                      .start_s = start_ms * 1e-3,
+                      .duration_s = duration_ms * 1e-3});
     }
     return *this;
   }
@@ -32,7 +41,9 @@ struct Rows {
   }
 };
 
-std::string short_text(const OpName& n) { return std::string(name(n.type)) + std::to_string(n.seq_id) + "@" + std::to_string(n.stage); }
+std::string short_text(const OpName& n) {
+  return std::string(name(n.type)) + std::to_string(n.seq_id) + "@" + std::to_string(n.stage);
+}
 
 struct Drawn {
   std::set<std::string> edges, groups;
@@ -47,7 +58,8 @@ Drawn draw(const Rows& rows) {
   const auto graph = make_op_graph(*trace, "t.csv");
   if (!graph) return out.error = graph.error().message, out;
   for (OpIndex op = 0; op < trace->names.size(); ++op) {
-    for (const OpIndex before : graph->before[op]) out.edges.insert(short_text(trace->names[before]) + " > " + short_text(trace->names[op]));
+    for (const OpIndex before : graph->before[op])
+      out.edges.insert(short_text(trace->names[before]) + " > " + short_text(trace->names[op]));
   }
   for (const OpNode& node : graph->nodes) {
     if (node.meeting == Meeting::kNone) continue;
@@ -65,31 +77,48 @@ TEST(OpGraph, WithOverlapReductionFollowsTheLastBackwardOfItsChunk) {
   rows.forward(0, 0, 1, 0, 0).forward(0, 1, 2, 1, 1).backward(0, 0, 3, 1, 1).backward(0, 1, 4, 0, 0);
   rows.op(OpType::kParamsAllGather, 0, 0, 0, 1, 0).op(OpType::kParamsAllGather, 0, 1, 0.5, 1, 1);
   rows.op(OpType::kGradsReduceScatter, 0, 0, 4, 1, 1).op(OpType::kGradsReduceScatter, 0, 1, 5, 1, 0);
-  rows.op(OpType::kGc, 0, 0, 5, 0).op(OpType::kLayernormAllReduce, 0, 0, 6, 1).op(OpType::kEmbeddingAllReduce, 0, 0, 7, 1);
-  rows.op(OpType::kSeparateGradsAllReduce, 0, 0, 8, 1).op(OpType::kClip, 0, 0, 9, 1).op(OpType::kOptimizer, 0, 0, 10, 1);
+  rows.op(OpType::kGc, 0, 0, 5, 0)
+      .op(OpType::kLayernormAllReduce, 0, 0, 6, 1)
+      .op(OpType::kEmbeddingAllReduce, 0, 0, 7, 1);
+  rows.op(OpType::kSeparateGradsAllReduce, 0, 0, 8, 1)
+      .op(OpType::kClip, 0, 0, 9, 1)
+      .op(OpType::kOptimizer, 0, 0, 10, 1);
   const Drawn drawn = draw(rows);
   EXPECT_EQ(drawn.error, "");
-  const std::set<std::string> expected = {
-      "forward-compute0@0 > forward-compute1@0", "forward-compute1@0 > backward-compute0@0", "backward-compute0@0 > backward-compute1@0",
-      "params-all-gather0@0 > params-all-gather1@0", "params-all-gather1@0 > grads-reduce-scatter0@0",
-      "grads-reduce-scatter0@0 > grads-reduce-scatter1@0",
-      "params-all-gather0@0 > forward-compute0@0", "params-all-gather1@0 > forward-compute1@0",
-      "backward-compute0@0 > grads-reduce-scatter0@0", "backward-compute1@0 > grads-reduce-scatter1@0", "backward-compute1@0 > gc0@0",
-      "gc0@0 > layernorm-grads-all-reduce0@0", "grads-reduce-scatter1@0 > layernorm-grads-all-reduce0@0",
-      "layernorm-grads-all-reduce0@0 > embedding-grads-all-reduce0@0", "embedding-grads-all-reduce0@0 > separate-grads-all-reduce0@0",
-      "separate-grads-all-reduce0@0 > optimizer-clip-main-grad0@0", "optimizer-clip-main-grad0@0 > optimizer0@0"};
+  const std::set<std::string> expected = {"forward-compute0@0 > forward-compute1@0",
+                                          "forward-compute1@0 > backward-compute0@0",
+                                          "backward-compute0@0 > backward-compute1@0",
+                                          "params-all-gather0@0 > params-all-gather1@0",
+                                          "params-all-gather1@0 > grads-reduce-scatter0@0",
+                                          "grads-reduce-scatter0@0 > grads-reduce-scatter1@0",
+                                          "params-all-gather0@0 > forward-compute0@0",
+                                          "params-all-gather1@0 > forward-compute1@0",
+                                          "backward-compute0@0 > grads-reduce-scatter0@0",
+                                          "backward-compute1@0 > grads-reduce-scatter1@0",
+                                          "backward-compute1@0 > gc0@0",
+                                          "gc0@0 > layernorm-grads-all-reduce0@0",
+                                          "grads-reduce-scatter1@0 > layernorm-grads-all-reduce0@0",
+                                          "layernorm-grads-all-reduce0@0 > embedding-grads-all-reduce0@0",
+                                          "embedding-grads-all-reduce0@0 > separate-grads-all-reduce0@0",
+                                          "separate-grads-all-reduce0@0 > optimizer-clip-main-grad0@0",
+                                          "optimizer-clip-main-grad0@0 > optimizer0@0"};
   EXPECT_EQ(drawn.edges, expected);
-  EXPECT_EQ(drawn.groups, (std::set<std::string>{"all:params-all-gather0@0", "all:params-all-gather1@0", "all:grads-reduce-scatter0@0",
-                                                 "all:grads-reduce-scatter1@0", "all:separate-grads-all-reduce0@0",
-                                                 "all:optimizer-clip-main-grad0@0", "embedding-grads-all-reduce0@0"}));
+  EXPECT_EQ(drawn.groups, (std::set<std::string>{"all:params-all-gather0@0", "all:params-all-gather1@0",
+                                                 "all:grads-reduce-scatter0@0", "all:grads-reduce-scatter1@0",
+                                                 "all:separate-grads-all-reduce0@0", "all:optimizer-clip-main-grad0@0",
+                                                 "embedding-grads-all-reduce0@0"}));
 }
 
 TEST(OpGraph, OneReplicaHasNoDataParallelStream) {
   Rows rows{.replicas = 1};
-  rows.forward(0, 0, 1).backward(0, 0, 2).op(OpType::kParamsAllGather, 0, 0, 0, 1, 0).op(OpType::kGradsReduceScatter, 0, 0, 3, 1, 0);
+  rows.forward(0, 0, 1)
+      .backward(0, 0, 2)
+      .op(OpType::kParamsAllGather, 0, 0, 0, 1, 0)
+      .op(OpType::kGradsReduceScatter, 0, 0, 3, 1, 0);
   rows.op(OpType::kOptimizer, 0, 0, 4, 1);
   const Drawn drawn = draw(rows);
-  EXPECT_EQ(drawn.edges, (std::set<std::string>{"forward-compute0@0 > backward-compute0@0", "backward-compute0@0 > grads-reduce-scatter0@0",
+  EXPECT_EQ(drawn.edges, (std::set<std::string>{"forward-compute0@0 > backward-compute0@0",
+                                                "backward-compute0@0 > grads-reduce-scatter0@0",
                                                 "grads-reduce-scatter0@0 > optimizer0@0"}));
   EXPECT_TRUE(drawn.groups.empty());
 }
@@ -104,7 +133,7 @@ Rows two_chunks() {
     rows.op(OpType::kForwardSend, 0, seq, 2 + 10 * seq, 1).op(OpType::kForwardRecv, 1, seq, 2 + 10 * seq, 1);
     rows.op(OpType::kBackwardSend, 1, seq, 32 + 20 * seq, 1).op(OpType::kBackwardRecv, 0, seq, 32 + 20 * seq, 1);
   }
-  rows.op(OpType::kForwardSend, 1, 0, 7, 1).op(OpType::kForwardRecv, 0, 0, 7, 1);     // chunk 1 → 2, round the corner
+  rows.op(OpType::kForwardSend, 1, 0, 7, 1).op(OpType::kForwardRecv, 0, 0, 7, 1);      // chunk 1 → 2, round the corner
   rows.op(OpType::kBackwardSend, 0, 0, 42, 1).op(OpType::kBackwardRecv, 1, 0, 42, 1);  // and back
   rows.op(OpType::kOptimizer, 0, 0, 70, 1).op(OpType::kOptimizer, 1, 0, 70, 1);
   return rows;
@@ -113,19 +142,20 @@ Rows two_chunks() {
 TEST(OpGraph, ChunksGoRoundFromTheLastStageToTheFirst) {
   const Drawn drawn = draw(two_chunks());
   ASSERT_EQ(drawn.error, "");
-  for (const char* pair : {"forward-recv0@1+forward-send0@0", "forward-recv1@1+forward-send1@0", "forward-recv0@0+forward-send0@1",
-                           "backward-recv0@0+backward-send0@1", "backward-recv1@0+backward-send1@1", "backward-recv0@1+backward-send0@0"}) {
+  for (const char* pair : {"forward-recv0@1+forward-send0@0", "forward-recv1@1+forward-send1@0",
+                           "forward-recv0@0+forward-send0@1", "backward-recv0@0+backward-send0@1",
+                           "backward-recv1@0+backward-send1@1", "backward-recv0@1+backward-send0@0"}) {
     EXPECT_TRUE(drawn.groups.contains(pair)) << pair;
   }
-  EXPECT_TRUE(drawn.has("forward-recv0@0 > forward-compute1@0"));    // one fewer: matching begins at compute 1
-  EXPECT_TRUE(drawn.has("forward-compute0@0 > forward-recv0@0"));    // posted then
-  EXPECT_TRUE(drawn.has("forward-compute0@1 > forward-send0@1"));    // the last compute has none
+  EXPECT_TRUE(drawn.has("forward-recv0@0 > forward-compute1@0"));  // one fewer: matching begins at compute 1
+  EXPECT_TRUE(drawn.has("forward-compute0@0 > forward-recv0@0"));  // posted then
+  EXPECT_TRUE(drawn.has("forward-compute0@1 > forward-send0@1"));  // the last compute has none
   EXPECT_FALSE(drawn.has("forward-compute1@1 > forward-send0@1"));
 }
 
 TEST(OpGraph, TransfersThatWereNeverLaunchedWaitForNobody) {
   Rows rows = two_chunks();
-  rows.op(OpType::kForwardRecv, 0, 1, 10.2, 1);       // 0.2 ms after the last forward of stage 0 began
+  rows.op(OpType::kForwardRecv, 0, 1, 10.2, 1);  // 0.2 ms after the last forward of stage 0 began
   const Drawn drawn = draw(rows);
   ASSERT_EQ(drawn.error, "");
   EXPECT_TRUE(drawn.has("forward-recv0@0 > forward-recv1@0"));  // still one stream
@@ -173,7 +203,10 @@ TEST(OpGraph, TransfersThatDoNotFitAreNamed) {
 TEST(OpGraph, AnOrderThatCannotBeIsNamed) {
   Rows rows;  // the last stage would have to send gradients of what it gets afterwards
   rows.forward(0, 0, 0).backward(0, 0, -5).forward(1, 0, 1).backward(1, 0, 2);
-  rows.op(OpType::kForwardSend, 0, 0, 1, 1).op(OpType::kForwardRecv, 1, 0, 1, 1).op(OpType::kBackwardSend, 1, 0, 3, 1).op(OpType::kBackwardRecv, 0, 0, -6, 1);
+  rows.op(OpType::kForwardSend, 0, 0, 1, 1)
+      .op(OpType::kForwardRecv, 1, 0, 1, 1)
+      .op(OpType::kBackwardSend, 1, 0, 3, 1)
+      .op(OpType::kBackwardRecv, 0, 0, -6, 1);
   EXPECT_NE(draw(rows).error.find("would have to wait for itself"), std::string::npos) << draw(rows).error;
 }
 

@@ -17,14 +17,19 @@ struct Key {
 };
 
 // The reader keeps stages and data-parallel ranks below 2^16, everything else below 2^31.
-uint64_t lane_key(const TraceRow& row) { return static_cast<uint64_t>(row.step) << 32 | static_cast<uint32_t>(row.dp_rank); }
+uint64_t lane_key(const TraceRow& row) {
+  return static_cast<uint64_t>(row.step) << 32 | static_cast<uint32_t>(row.dp_rank);
+}
 uint64_t name_key(const TraceRow& row) {
-  return static_cast<uint64_t>(row.stage) << 40 | static_cast<uint64_t>(row.type) << 32 | static_cast<uint32_t>(row.seq_id);
+  return static_cast<uint64_t>(row.stage) << 40 | static_cast<uint64_t>(row.type) << 32 |
+         static_cast<uint32_t>(row.seq_id);
 }
 
 OpName name_of(const TraceRow& row) { return {row.type, row.stage, row.seq_id, row.model_chunk, row.global_chunk}; }
 
-std::string lane_text(const TraceRow& row) { return formatted("step {}, data-parallel rank {}", row.step, row.dp_rank); }
+std::string lane_text(const TraceRow& row) {
+  return formatted("step {}, data-parallel rank {}", row.step, row.dp_rank);
+}
 
 using Lane = std::span<const Key>;
 
@@ -93,13 +98,15 @@ class TraceMaker {
     out_.stages = out_.names.back().stage + 1;
     int next = 0;
     for (const OpName& name : out_.names) {
-      if (name.stage > next) return fail(formatted("{}: no operation of stage {}, but of stage {}", where_, next, name.stage));
+      if (name.stage > next)
+        return fail(formatted("{}: no operation of stage {}, but of stage {}", where_, next, name.stage));
       next = name.stage + 1;
     }
     return {};
   }
 
-  // Lanes differ: names the first operation that some of them lack, from the side of the majority; of two, one lacks it.
+  // Lanes differ: names the first operation that some of them lack, from the side of the majority; of two, one lacks
+  // it.
   std::unexpected<Error> odd_name() const {
     std::map<uint64_t, size_t> counts;
     for (const Key& key : keys_) ++counts[key.name];
@@ -112,7 +119,8 @@ class TraceMaker {
       const auto odd = std::ranges::find_if(lanes_, [&](const Lane& lane) { return has_it(lane) != mostly_there; });
       const auto named = std::ranges::find(keys_, name, &Key::name);
       return fail(formatted("{}: {} is {} in {}; every replica and step must hold the same operations", where_,
-                            text(name_of(row(*named))), mostly_there ? "missing" : "too many", lane_text(row(odd->front()))));
+                            text(name_of(row(*named))), mostly_there ? "missing" : "too many",
+                            lane_text(row(odd->front()))));
     }
     return fail(where_ + ": the replicas hold different operations");
   }
@@ -120,9 +128,11 @@ class TraceMaker {
   Status label_workers() {
     out_.ranks.assign(static_cast<size_t>(out_.stages) * static_cast<size_t>(out_.dp_size), -1);
     for (const TraceRow& r : rows_) {
-      int& label = out_.ranks[static_cast<size_t>(r.stage) * static_cast<size_t>(out_.dp_size) + static_cast<size_t>(r.dp_rank)];
+      int& label =
+          out_.ranks[static_cast<size_t>(r.stage) * static_cast<size_t>(out_.dp_size) + static_cast<size_t>(r.dp_rank)];
       if (label >= 0 && label != r.rank) {
-        return fail(formatted("{}: stage {} of data-parallel rank {} is both rank {} and rank {}", where_, r.stage, r.dp_rank, label, r.rank));
+        return fail(formatted("{}: stage {} of data-parallel rank {} is both rank {} and rank {}", where_, r.stage,
+                              r.dp_rank, label, r.rank));
       }
       label = r.rank;
     }
@@ -149,7 +159,9 @@ class TraceMaker {
 
 }  // namespace
 
-std::string text(const OpName& name) { return formatted("{} {} of stage {}", replay::name(name.type), name.seq_id, name.stage); }
+std::string text(const OpName& name) {
+  return formatted("{} {} of stage {}", replay::name(name.type), name.seq_id, name.stage);
+}
 
 Result<OpTrace> make_op_trace(const std::vector<TraceRow>& rows, const std::string& where) {
   if (rows.empty()) return fail(where + ": no operation in it");

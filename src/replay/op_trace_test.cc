@@ -16,7 +16,9 @@ std::string message(const std::vector<TraceRow>& rows) {
   return trace ? "" : trace.error().message;
 }
 
-std::vector<TraceRow> job() { return examples::NaiveJob{.stages = 2, .dp_size = 2, .steps = 3, .microbatches = 2}.rows(); }
+std::vector<TraceRow> job() {
+  return examples::NaiveJob{.stages = 2, .dp_size = 2, .steps = 3, .microbatches = 2}.rows();
+}
 
 size_t find(const std::vector<TraceRow>& rows, OpType type, int step, int dp, int stage, int seq) {
   const auto found = std::ranges::find_if(rows, [&](const TraceRow& r) {
@@ -46,18 +48,25 @@ TEST(OpTrace, OrderOfRowsDoesNotMatter) {
 TEST(OpTrace, AMissingOperationIsNamed) {
   auto rows = job();
   rows.erase(rows.begin() + static_cast<std::ptrdiff_t>(find(rows, OpType::kForwardSend, 13, 1, 0, 1)));
-  EXPECT_EQ(message(rows), "t.csv: forward-send 1 of stage 0 is missing in step 13, data-parallel rank 1; every replica and step must hold the same operations");
+  EXPECT_EQ(message(rows),
+            "t.csv: forward-send 1 of stage 0 is missing in step 13, data-parallel rank 1; every replica and step must "
+            "hold the same operations");
   rows = job();  // in the lane that the others are compared with, too
   rows.erase(rows.begin() + static_cast<std::ptrdiff_t>(find(rows, OpType::kOptimizer, 10, 0, 1, 0)));
-  EXPECT_EQ(message(rows), "t.csv: optimizer 0 of stage 1 is missing in step 10, data-parallel rank 0; every replica and step must hold the same operations");
+  EXPECT_EQ(message(rows),
+            "t.csv: optimizer 0 of stage 1 is missing in step 10, data-parallel rank 0; every replica and step must "
+            "hold the same operations");
 }
 
 TEST(OpTrace, ADoubledOperationIsNamed) {
   auto rows = job();
   rows.push_back(rows[find(rows, OpType::kClip, 16, 0, 1, 0)]);
-  EXPECT_EQ(message(rows), "t.csv: optimizer-clip-main-grad 0 of stage 1 is there twice in step 16, data-parallel rank 0");
+  EXPECT_EQ(message(rows),
+            "t.csv: optimizer-clip-main-grad 0 of stage 1 is there twice in step 16, data-parallel rank 0");
   rows.back().seq_id = 1;
-  EXPECT_EQ(message(rows), "t.csv: optimizer-clip-main-grad 1 of stage 1 is too many in step 16, data-parallel rank 0; every replica and step must hold the same operations");
+  EXPECT_EQ(message(rows),
+            "t.csv: optimizer-clip-main-grad 1 of stage 1 is too many in step 16, data-parallel rank 0; every replica "
+            "and step must hold the same operations");
 }
 
 TEST(OpTrace, AMissingReplicaOrStageIsNamed) {
@@ -82,7 +91,8 @@ TEST(OpTrace, AWorkerHasOneRank) {
 }
 
 TEST(OpTrace, FarApartLabelsTakeNoMemory) {
-  const TraceRow a{.type = OpType::kOptimizer}, b{.type = OpType::kOptimizer, .step = 1 << 30, .dp_rank = 65535, .seq_id = 1 << 30};
+  const TraceRow a{.type = OpType::kOptimizer},
+      b{.type = OpType::kOptimizer, .step = 1 << 30, .dp_rank = 65535, .seq_id = 1 << 30};
   EXPECT_EQ(message({a, b}), "t.csv: step 0 holds no operation of data-parallel rank 1");
 }
 
@@ -90,8 +100,10 @@ RC_GTEST_PROP(OpTrace, AnyOneRowLessOrTwiceIsRefused, ()) {
   auto rows = job();
   const auto at = static_cast<std::ptrdiff_t>(*rc::gen::inRange<size_t>(0, rows.size()));
   const TraceRow row = rows[static_cast<size_t>(at)];
-  if (*rc::gen::arbitrary<bool>()) rows.erase(rows.begin() + at);
-  else rows.push_back(row);
+  if (*rc::gen::arbitrary<bool>())
+    rows.erase(rows.begin() + at);
+  else
+    rows.push_back(row);
   const auto trace = make_op_trace(rows, "t.csv");
   RC_ASSERT(!trace);
   RC_ASSERT(trace.error().message.find(text(OpName{row.type, row.stage, row.seq_id})) != std::string::npos);

@@ -5,11 +5,20 @@
 namespace stepscope::replay {
 namespace {
 
-constexpr std::array<std::string_view, kOpTypes> kNames = {
-    "forward-compute",    "backward-compute",     "forward-send",                "forward-recv",
-    "backward-send",      "backward-recv",        "params-all-gather",           "grads-reduce-scatter",
-    "separate-grads-all-reduce", "gc",            "layernorm-grads-all-reduce",  "embedding-grads-all-reduce",
-    "optimizer-clip-main-grad",  "optimizer"};
+constexpr std::array<std::string_view, kOpTypes> kNames = {"forward-compute",
+                                                           "backward-compute",
+                                                           "forward-send",
+                                                           "forward-recv",
+                                                           "backward-send",
+                                                           "backward-recv",
+                                                           "params-all-gather",
+                                                           "grads-reduce-scatter",
+                                                           "separate-grads-all-reduce",
+                                                           "gc",
+                                                           "layernorm-grads-all-reduce",
+                                                           "embedding-grads-all-reduce",
+                                                           "optimizer-clip-main-grad",
+                                                           "optimizer"};
 
 }  // namespace
 
@@ -32,9 +41,7 @@ bool is_backward(OpType type) {
 
 bool is_recv(OpType type) { return type == OpType::kForwardRecv || type == OpType::kBackwardRecv; }
 
-bool is_communication(OpType type) {
-  return !is_compute(type) && type != OpType::kGc && type != OpType::kOptimizer;
-}
+bool is_communication(OpType type) { return !is_compute(type) && type != OpType::kGc && type != OpType::kOptimizer; }
 
 std::string_view figure_name(OpType type) {
   if (!is_p2p(type)) return name(type);

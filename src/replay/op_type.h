@@ -26,12 +26,12 @@ enum class OpType : uint8_t {
 };
 inline constexpr size_t kOpTypes = 14;
 
-std::string_view name(OpType type);                      // as in the trace: "forward-compute"
+std::string_view name(OpType type);  // as in the trace: "forward-compute"
 std::optional<OpType> op_type_of(std::string_view name);
 
-bool is_compute(OpType type);                            // forward or backward
-bool is_p2p(OpType type);                                // the four sends and receives
-bool is_backward(OpType type);                           // computes and point-to-point of the backward pass
+bool is_compute(OpType type);   // forward or backward
+bool is_p2p(OpType type);       // the four sends and receives
+bool is_backward(OpType type);  // computes and point-to-point of the backward pass
 bool is_recv(OpType type);
 // Work on a link: its ideal is the median of the type, that of all others the mean.
 bool is_communication(OpType type);

@@ -11,7 +11,8 @@ constexpr double kImpossibleS = -10e-3;
 // t0[lane] becomes the latest over the data-parallel ranks of its step.
 void latest_in_step(std::vector<double>& t0, size_t dp_size) {
   for (size_t step = 0; step < t0.size(); step += dp_size) {
-    const auto first = t0.begin() + static_cast<std::ptrdiff_t>(step), end = first + static_cast<std::ptrdiff_t>(dp_size);
+    const auto first = t0.begin() + static_cast<std::ptrdiff_t>(step),
+               end = first + static_cast<std::ptrdiff_t>(dp_size);
     std::fill(first, end, *std::max_element(first, end));
   }
 }
@@ -69,14 +70,16 @@ Work split_work(const OpTrace& trace, const OpGraph& graph) {
   return out;
 }
 
-std::vector<double> replay_steps_s(const OpTrace& trace, const OpGraph& graph, const Matrix& work_s, const Matrix* gap_s) {
+std::vector<double> replay_steps_s(const OpTrace& trace, const OpGraph& graph, const Matrix& work_s,
+                                   const Matrix* gap_s) {
   const Matrix end_s = replay_ends_s(trace, graph, work_s, gap_s);
   const auto dp_size = static_cast<size_t>(trace.dp_size);
   std::vector<double> steps(trace.steps.size(), -HUGE_VAL);
   for (OpIndex op = 0; op < trace.names.size(); ++op) {
     if (trace.names[op].type != OpType::kOptimizer) continue;
     const double* end = end_s.row(op);
-    for (size_t lane = 0; lane < trace.lanes(); ++lane) steps[lane / dp_size] = std::max(steps[lane / dp_size], end[lane]);
+    for (size_t lane = 0; lane < trace.lanes(); ++lane)
+      steps[lane / dp_size] = std::max(steps[lane / dp_size], end[lane]);
   }
   return steps;
 }

@@ -16,13 +16,17 @@ using examples::NaiveOp;
 // Any number in [0, 1) for an operation and a seed.
 double random_of(const NaiveOp& op, uint64_t seed) {
   uint64_t x = seed;
-  for (const int part : {op.step, op.dp, op.stage, static_cast<int>(op.type), op.seq}) x = (x ^ static_cast<uint64_t>(part + 1)) * 0x9e3779b97f4a7c15ull ^ x >> 29;
+  for (const int part : {op.step, op.dp, op.stage, static_cast<int>(op.type), op.seq})
+    x = (x ^ static_cast<uint64_t>(part + 1)) * 0x9e3779b97f4a7c15ull ^ x >> 29;
   x = (x ^ x >> 32) * 0xbf58476d1ce4e5b9ull;
   return static_cast<double>(x >> 11) * 0x1p-53;
 }
 
 NaiveJob any_job() {
-  NaiveJob job{.stages = *rc::gen::inRange(1, 5), .dp_size = *rc::gen::inRange(1, 4), .steps = *rc::gen::inRange(1, 4), .microbatches = *rc::gen::inRange(1, 6)};
+  NaiveJob job{.stages = *rc::gen::inRange(1, 5),
+               .dp_size = *rc::gen::inRange(1, 4),
+               .steps = *rc::gen::inRange(1, 4),
+               .microbatches = *rc::gen::inRange(1, 6)};
   const auto seed = *rc::gen::arbitrary<uint64_t>();
   job.work_s = [seed](const NaiveOp& op) { return op.type == OpType::kGc ? 0.0 : 0.01 + random_of(op, seed); };
   return job;
@@ -50,14 +54,16 @@ bool near(double a, double b) { return std::abs(a - b) < 1e-9; }
 
 NaiveOp op_of(const OpTrace& trace, OpIndex op, size_t lane) {
   const auto dp_size = static_cast<size_t>(trace.dp_size);
-  return {static_cast<int>(lane / dp_size), static_cast<int>(lane % dp_size), trace.names[op].stage, trace.names[op].type, trace.names[op].seq_id};
+  return {static_cast<int>(lane / dp_size), static_cast<int>(lane % dp_size), trace.names[op].stage,
+          trace.names[op].type, trace.names[op].seq_id};
 }
 
 RC_GTEST_PROP(Replay, FindsTheWorkAndRebuildsTheStepsOfAnyJob, ()) {
   const NaiveJob job = any_job();
   const Parts p = parts_of(job);
   for (OpIndex op = 0; op < p.trace.names.size(); ++op) {
-    for (size_t lane = 0; lane < p.trace.lanes(); ++lane) RC_ASSERT(near(p.work.work_s.row(op)[lane], job.work_s(op_of(p.trace, op, lane))));
+    for (size_t lane = 0; lane < p.trace.lanes(); ++lane)
+      RC_ASSERT(near(p.work.work_s.row(op)[lane], job.work_s(op_of(p.trace, op, lane))));
   }
   const auto naive = job.times(job.work_s, false).step_s;
   const auto steps = replay_steps_s(p.trace, p.graph, p.work.work_s), recorded = recorded_steps_s(p.trace);
@@ -87,7 +93,8 @@ RC_GTEST_PROP(Replay, OtherWorkIsReplayedAsTheSlowWayDoes, ()) {
   Parts p = parts_of(job);
   const auto seed = *rc::gen::arbitrary<uint64_t>();
   for (OpIndex op = 0; op < p.trace.names.size(); ++op) {
-    for (size_t lane = 0; lane < p.trace.lanes(); ++lane) p.work.work_s.row(op)[lane] = random_of(op_of(p.trace, op, lane), seed);
+    for (size_t lane = 0; lane < p.trace.lanes(); ++lane)
+      p.work.work_s.row(op)[lane] = random_of(op_of(p.trace, op, lane), seed);
   }
   const auto naive = job.times([seed](const NaiveOp& op) { return random_of(op, seed); }, false).step_s;
   const auto steps = replay_steps_s(p.trace, p.graph, p.work.work_s);
@@ -100,7 +107,8 @@ TEST(Replay, ImpossibleSplitsAreCountedAndSmallOnesKept) {
   for (TraceRow& row : rows) {
     // One receive seems to end before its peer has sent: by 20 ms in one step, by 5 ms in the other.
     // It sends at 2 s, after all-gather and forward.
-    if (row.type == OpType::kForwardRecv && row.dp_rank == 1) row.duration_s = 2 - row.start_s - (row.step == 10 ? 0.02 : 0.005);
+    if (row.type == OpType::kForwardRecv && row.dp_rank == 1)
+      row.duration_s = 2 - row.start_s - (row.step == 10 ? 0.02 : 0.005);
   }
   auto trace = make_op_trace(rows, "t.csv");
   ASSERT_TRUE(trace);

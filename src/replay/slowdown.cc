@@ -47,7 +47,8 @@ class Judge {
     }
     for (size_t type = 0; type < kOpTypes; ++type) {
       if (pools[type].empty()) continue;
-      out_.ideal_s_by_type[type] = is_communication(static_cast<OpType>(type)) ? median(pools[type]) : mean(pools[type]);
+      out_.ideal_s_by_type[type] =
+          is_communication(static_cast<OpType>(type)) ? median(pools[type]) : mean(pools[type]);
     }
   }
 
@@ -58,7 +59,8 @@ class Judge {
     for (OpIndex op = 0; op < trace_.names.size(); ++op) {
       for (size_t dp = 0; dp < dp_size; ++dp) {
         const bool keep = recorded(trace_.names[op], static_cast<int>(dp));
-        for (size_t lane = dp; lane < lanes(); lane += dp_size) mixed.row(op)[lane] = keep ? work_.work_s.row(op)[lane] : ideal(op);
+        for (size_t lane = dp; lane < lanes(); lane += dp_size)
+          mixed.row(op)[lane] = keep ? work_.work_s.row(op)[lane] : ideal(op);
       }
     }
     return replay_steps_s(trace_, graph_, mixed);
@@ -97,14 +99,17 @@ class Judge {
       if (out_.ideal_s_by_type[type] && std::ranges::find(types, shown) == types.end()) types.push_back(shown);
     }
     for (const std::string_view type : types) {
-      out_.by_type.push_back(group(std::string(type), [&](const OpName& name, int) { return figure_name(name.type) == type; }));
+      out_.by_type.push_back(
+          group(std::string(type), [&](const OpName& name, int) { return figure_name(name.type) == type; }));
     }
     std::ranges::stable_sort(out_.by_type, std::ranges::greater(), &GroupFigure::slowdown);
     for (int stage = 0; stage < trace_.stages; ++stage) {
-      out_.by_stage.push_back(group("stage " + std::to_string(stage), [&](const OpName& name, int) { return name.stage == stage; }));
+      out_.by_stage.push_back(
+          group("stage " + std::to_string(stage), [&](const OpName& name, int) { return name.stage == stage; }));
     }
     for (int dp = 0; dp < trace_.dp_size; ++dp) {
-      out_.by_dp_rank.push_back(group("dp rank " + std::to_string(dp), [&](const OpName&, int other) { return other == dp; }));
+      out_.by_dp_rank.push_back(
+          group("dp rank " + std::to_string(dp), [&](const OpName&, int other) { return other == dp; }));
     }
   }
 
@@ -113,7 +118,8 @@ class Judge {
       for (int dp = 0; dp < trace_.dp_size; ++dp) {
         const auto at = static_cast<size_t>(stage * trace_.dp_size + dp);
         out_.workers.push_back({trace_.ranks[at], stage, dp,
-                                std::min(out_.by_stage[static_cast<size_t>(stage)].slowdown, out_.by_dp_rank[static_cast<size_t>(dp)].slowdown)});
+                                std::min(out_.by_stage[static_cast<size_t>(stage)].slowdown,
+                                         out_.by_dp_rank[static_cast<size_t>(dp)].slowdown)});
       }
     }
     std::ranges::sort(out_.workers, [](const WorkerFigure& a, const WorkerFigure& b) {
@@ -130,8 +136,10 @@ class Judge {
     if (out_.replayed_s == out_.ideal_s) return;
     if (out_.workers.size() > 1) {
       std::vector<bool> slow(out_.workers.size());
-      for (size_t i = 0; i < out_.slowest_count; ++i) slow[worker(out_.workers[i].stage, out_.workers[i].dp_rank)] = true;
-      out_.shares.slowest_workers = share(replayed([&](const OpName& name, int dp) { return !slow[worker(name.stage, dp)]; }));
+      for (size_t i = 0; i < out_.slowest_count; ++i)
+        slow[worker(out_.workers[i].stage, out_.workers[i].dp_rank)] = true;
+      out_.shares.slowest_workers =
+          share(replayed([&](const OpName& name, int dp) { return !slow[worker(name.stage, dp)]; }));
     }
     if (trace_.stages > 1) {
       out_.shares.last_stage = share(replayed([&](const OpName& name, int) { return name.stage + 1 < trace_.stages; }));
@@ -144,7 +152,10 @@ class Judge {
 
   // Each compute takes the mean of its kind on its worker, over all microbatches and steps.
   Matrix even_microbatches() const {
-    struct Sum { double s = 0; size_t count = 0; };
+    struct Sum {
+      double s = 0;
+      size_t count = 0;
+    };
     const size_t workers = out_.workers.size();
     std::vector<Sum> sums(2 * workers);
     const auto dp_size = static_cast<size_t>(trace_.dp_size);

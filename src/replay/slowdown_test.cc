@@ -25,7 +25,9 @@ Slowdown judged(const std::vector<TraceRow>& rows) {
   return std::move(*out);
 }
 
-double of(const std::vector<GroupFigure>& groups, std::string_view name) { return std::ranges::find(groups, name, &GroupFigure::name)->slowdown; }
+double of(const std::vector<GroupFigure>& groups, std::string_view name) {
+  return std::ranges::find(groups, name, &GroupFigure::name)->slowdown;
+}
 
 // Work of a realistic shape: computes carry the step.
 double usual_work_s(const NaiveOp& op) {
@@ -34,7 +36,8 @@ double usual_work_s(const NaiveOp& op) {
   return op.type == OpType::kGc ? 0 : 0.002;
 }
 
-Slowdown with(std::function<double(const NaiveOp&)> factor, NaiveJob job = {.stages = 4, .dp_size = 4, .steps = 3, .microbatches = 8}) {
+Slowdown with(std::function<double(const NaiveOp&)> factor,
+              NaiveJob job = {.stages = 4, .dp_size = 4, .steps = 3, .microbatches = 8}) {
   job.work_s = [factor](const NaiveOp& op) { return usual_work_s(op) * factor(op); };
   return judged(job.rows());
 }
@@ -60,7 +63,8 @@ TEST(Slowdown, TheWorkedTraceIsExact) {
   EXPECT_DOUBLE_EQ(s.slowdown, 25.0 / 23);
   EXPECT_DOUBLE_EQ(s.launch, 1);
   EXPECT_DOUBLE_EQ(*s.ideal_s_by_type[static_cast<size_t>(OpType::kForwardCompute)], 1.5);
-  for (const GroupFigure& group : s.by_type) EXPECT_DOUBLE_EQ(group.slowdown, group.name == "forward-compute" ? 25.0 / 23 : 1.0) << group.name;
+  for (const GroupFigure& group : s.by_type)
+    EXPECT_DOUBLE_EQ(group.slowdown, group.name == "forward-compute" ? 25.0 / 23 : 1.0) << group.name;
   EXPECT_DOUBLE_EQ(of(s.by_stage, "stage 0"), 13 / 11.5);
   EXPECT_DOUBLE_EQ(of(s.by_stage, "stage 1"), 11 / 11.5);
   EXPECT_DOUBLE_EQ(of(s.by_dp_rank, "dp rank 0"), 1);
@@ -75,7 +79,10 @@ TEST(Slowdown, TheWorkedTraceIsExact) {
 
 // S and T(I) of any job against the slow replay with ideals found the slow way.
 RC_GTEST_PROP(Slowdown, IsThatOfTheSlowReplay, ()) {
-  NaiveJob job{.stages = *rc::gen::inRange(1, 4), .dp_size = *rc::gen::inRange(1, 4), .steps = *rc::gen::inRange(1, 3), .microbatches = *rc::gen::inRange(1, 4)};
+  NaiveJob job{.stages = *rc::gen::inRange(1, 4),
+               .dp_size = *rc::gen::inRange(1, 4),
+               .steps = *rc::gen::inRange(1, 3),
+               .microbatches = *rc::gen::inRange(1, 4)};
   std::map<NaiveOp, double> work;
   for (const NaiveOp& op : job.ops()) work[op] = *rc::gen::inRange(1, 1000) * 1e-3;
   job.work_s = [&](const NaiveOp& op) { return work.at(op); };
@@ -146,26 +153,32 @@ TEST(Cause, ALastStageThatIsTooLongIsNoWorker) {
 }
 
 TEST(Cause, MicrobatchesOfUnequalLengthAreNoWorker) {
-  const Slowdown s = with([](const NaiveOp& op) { return computes(op) ? 0.6 + 0.8 * ((op.seq * 7 + op.dp * 3 + op.step) % 5) / 4.0 : 1; });
+  const Slowdown s = with(
+      [](const NaiveOp& op) { return computes(op) ? 0.6 + 0.8 * ((op.seq * 7 + op.dp * 3 + op.step) % 5) / 4.0 : 1; });
   EXPECT_EQ(causes(s), (std::vector{Cause::kUnevenMicrobatches}));
 }
 
 TEST(Cause, SlowCommunicationIsNamed) {
-  const Slowdown s = with([](const NaiveOp& op) { return op.type == OpType::kGradsReduceScatter && op.step != 1 && op.stage < 2 ? 400 : 1; });
+  const Slowdown s = with([](const NaiveOp& op) {
+    return op.type == OpType::kGradsReduceScatter && op.step != 1 && op.stage < 2 ? 400 : 1;
+  });
   EXPECT_EQ(causes(s), (std::vector{Cause::kSlowCommunication}));
   EXPECT_EQ(s.by_type[0].name, "grads-reduce-scatter");
 }
 
 TEST(Cause, WithOneReplicaWorkerAndStageLookTheSame) {
-  const Slowdown s = with([](const NaiveOp& op) { return computes(op) && op.stage == 3 ? 1.5 : 1; }, {.stages = 4, .dp_size = 1, .steps = 2, .microbatches = 8});
+  const Slowdown s = with([](const NaiveOp& op) { return computes(op) && op.stage == 3 ? 1.5 : 1; },
+                          {.stages = 4, .dp_size = 1, .steps = 2, .microbatches = 8});
   EXPECT_TRUE(judge_cause(s).worker_or_stage);
 }
 
 TEST(Cause, OneStageHasNoLastStageAndOneWorkerNoSlowest) {
-  const Slowdown flat = with([](const NaiveOp& op) { return computes(op) && op.dp == 1 ? 1.5 : 1; }, {.stages = 1, .dp_size = 4, .steps = 2, .microbatches = 4});
+  const Slowdown flat = with([](const NaiveOp& op) { return computes(op) && op.dp == 1 ? 1.5 : 1; },
+                             {.stages = 1, .dp_size = 4, .steps = 2, .microbatches = 4});
   EXPECT_FALSE(flat.shares.last_stage);
   EXPECT_EQ(causes(flat), (std::vector{Cause::kSlowWorkers}));
-  const Slowdown alone = with([](const NaiveOp& op) { return op.step == 1 ? 1.5 : 1; }, {.stages = 1, .dp_size = 1, .steps = 2, .microbatches = 4});
+  const Slowdown alone = with([](const NaiveOp& op) { return op.step == 1 ? 1.5 : 1; },
+                              {.stages = 1, .dp_size = 1, .steps = 2, .microbatches = 4});
   EXPECT_FALSE(alone.shares.slowest_workers);
 }
 
@@ -179,9 +192,11 @@ TEST(Cause, NothingThatExplainsItIsUnknown) {
 TEST(Slowdown, NoOptimizerAndNoTimeAreRefused) {
   auto rows = NaiveJob{.stages = 1, .dp_size = 1}.rows();
   for (TraceRow& row : rows) row.duration_s = 0;
-  EXPECT_EQ(judge_slowdown(*make_op_trace(rows, "t.csv"), "t.csv").error().message, "t.csv: the operations take no time");
+  EXPECT_EQ(judge_slowdown(*make_op_trace(rows, "t.csv"), "t.csv").error().message,
+            "t.csv: the operations take no time");
   std::erase_if(rows, [](const TraceRow& r) { return r.type == OpType::kOptimizer; });
-  EXPECT_EQ(judge_slowdown(*make_op_trace(rows, "t.csv"), "t.csv").error().message, "t.csv: no optimizer in it, so no step ends");
+  EXPECT_EQ(judge_slowdown(*make_op_trace(rows, "t.csv"), "t.csv").error().message,
+            "t.csv: no optimizer in it, so no step ends");
 }
 
 }  // namespace

@@ -35,7 +35,8 @@ Status match_to_computes(const OpTrace& trace, int stage, OpType type, StageOps&
   if (outer && launched.size() + 1 == computes.size()) {
     first = is_recv(type) ? 1 : 0;  // the first input comes from no peer, the last output goes to none
   } else if (launched.size() != computes.size()) {
-    return fail(formatted("{}: stage {} has {} {} for {} {}", where, stage, launched.size(), name(type), computes.size(),
+    return fail(formatted("{}: stage {} has {} {} for {} {}", where, stage, launched.size(), name(type),
+                          computes.size(),
                           name(is_backward(type) ? OpType::kBackwardCompute : OpType::kForwardCompute)));
   }
   for (size_t i = 0; i < launched.size(); ++i) stream[launched[i]].compute = i + first;
@@ -45,7 +46,9 @@ Status match_to_computes(const OpTrace& trace, int stage, OpType type, StageOps&
 }  // namespace
 
 bool starts_before(const OpTrace& trace, OpIndex a, OpIndex b) {
-  const auto order = [&](OpIndex op) { return std::tuple(start_s(trace, op), trace.names[op].seq_id, name(trace.names[op].type)); };
+  const auto order = [&](OpIndex op) {
+    return std::tuple(start_s(trace, op), trace.names[op].seq_id, name(trace.names[op].type));
+  };
   return order(a) < order(b);
 }
 
@@ -63,9 +66,12 @@ Result<std::vector<StageOps>> sort_out_stages(const OpTrace& trace, const std::s
   const auto in_start_order = [&](OpIndex a, OpIndex b) { return starts_before(trace, a, b); };
   for (int stage = 0; stage < trace.stages; ++stage) {
     StageOps& ops = stages[static_cast<size_t>(stage)];
-    for (auto* computes : {&ops.computes, &ops.kind[0], &ops.kind[1]}) std::sort(computes->begin(), computes->end(), in_start_order);
-    for (const OpType type : {OpType::kForwardSend, OpType::kForwardRecv, OpType::kBackwardSend, OpType::kBackwardRecv}) {
-      if (Status status = match_to_computes(trace, stage, type, ops, where); !status) return std::unexpected(status.error());
+    for (auto* computes : {&ops.computes, &ops.kind[0], &ops.kind[1]})
+      std::sort(computes->begin(), computes->end(), in_start_order);
+    for (const OpType type :
+         {OpType::kForwardSend, OpType::kForwardRecv, OpType::kBackwardSend, OpType::kBackwardRecv}) {
+      if (Status status = match_to_computes(trace, stage, type, ops, where); !status)
+        return std::unexpected(status.error());
     }
   }
   return stages;

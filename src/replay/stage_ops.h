@@ -16,10 +16,10 @@ struct P2p {
 };
 
 struct StageOps {
-  std::vector<OpIndex> computes;                              // both kinds, in start order
-  std::array<std::vector<OpIndex>, kOpTypes> by_type;         // by sequence number
-  std::array<std::vector<OpIndex>, 2> kind;                   // forward-, backward-computes in start order
-  std::array<std::vector<P2p>, kOpTypes> p2p;                 // the four streams
+  std::vector<OpIndex> computes;                       // both kinds, in start order
+  std::array<std::vector<OpIndex>, kOpTypes> by_type;  // by sequence number
+  std::array<std::vector<OpIndex>, 2> kind;            // forward-, backward-computes in start order
+  std::array<std::vector<P2p>, kOpTypes> p2p;          // the four streams
 
   const std::vector<OpIndex>& of(OpType type) const { return by_type[static_cast<size_t>(type)]; }
   const std::vector<P2p>& stream(OpType type) const { return p2p[static_cast<size_t>(type)]; }

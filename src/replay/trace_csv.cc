@@ -62,7 +62,8 @@ class CsvReader {
   CsvReader(std::string_view text, const std::string& where) : text_(text), where_(where) {}
 
   Result<std::vector<TraceRow>> read_all() {
-    if (text_.starts_with("PAR1")) return fail(where_ + ": a Parquet file; convert it to CSV first (pandas.read_parquet, to_csv)");
+    if (text_.starts_with("PAR1"))
+      return fail(where_ + ": a Parquet file; convert it to CSV first (pandas.read_parquet, to_csv)");
     if (Status header = read_header(); !header) return std::unexpected(header.error());
     std::vector<TraceRow> rows;
     rows.reserve(std::min(text_.size() / 48, kMaxRows));
@@ -98,7 +99,8 @@ class CsvReader {
 
   Status read_row(std::string_view line, TraceRow& row) {
     split(line, fields_);
-    if (fields_.count != expected_fields_) return bad(formatted("{} fields, the header has {}", fields_.count, expected_fields_));
+    if (fields_.count != expected_fields_)
+      return bad(formatted("{} fields, the header has {}", fields_.count, expected_fields_));
     const auto field = [&](Column column) { return fields_.at[place_[column]]; };
     const auto type = op_type_of(field(kOpType));
     if (!type) return bad("unknown operation type " + quoted(field(kOpType)));
@@ -107,21 +109,27 @@ class CsvReader {
       Column column;
       int* value;
       int least, most;
-    } numbers[] = {{kDpRank, &row.dp_rank, 0, kMaxWorkers},        {kStage, &row.stage, 0, kMaxWorkers},
-                   {kRank, &row.rank, 0, kMaxLabel},               {kStep, &row.step, 0, kMaxLabel},
-                   {kSeqId, &row.seq_id, 0, kMaxLabel},            {kModelChunk, &row.model_chunk, -1, kMaxLabel},
+    } numbers[] = {{kDpRank, &row.dp_rank, 0, kMaxWorkers},
+                   {kStage, &row.stage, 0, kMaxWorkers},
+                   {kRank, &row.rank, 0, kMaxLabel},
+                   {kStep, &row.step, 0, kMaxLabel},
+                   {kSeqId, &row.seq_id, 0, kMaxLabel},
+                   {kModelChunk, &row.model_chunk, -1, kMaxLabel},
                    {kGlobalChunk, &row.global_chunk, -1, kMaxLabel}};
     for (const auto& [column, value, least, most] : numbers) {
       if (!read(field(column), *value) || *value < least || *value > most) return bad_field(column, field(column));
     }
-    if (!read(field(kStart), row.start_s) || !(std::abs(row.start_s) <= kMaxSeconds)) return bad_field(kStart, field(kStart));
+    if (!read(field(kStart), row.start_s) || !(std::abs(row.start_s) <= kMaxSeconds))
+      return bad_field(kStart, field(kStart));
     if (!read(field(kDuration), row.duration_s) || !(row.duration_s >= 0 && row.duration_s <= kMaxSeconds)) {
       return bad_field(kDuration, field(kDuration));
     }
     return {};
   }
 
-  std::unexpected<Error> bad(const std::string& what) const { return fail(formatted("{}, line {}: {}", where_, line_, what)); }
+  std::unexpected<Error> bad(const std::string& what) const {
+    return fail(formatted("{}, line {}: {}", where_, line_, what));
+  }
   std::unexpected<Error> bad_field(Column column, std::string_view text) const {
     return bad(formatted("{} is {}", kColumnNames[column], text.empty() ? std::string("missing") : quoted(text)));
   }

@@ -14,15 +14,15 @@ namespace stepscope::replay {
 
 struct TraceRow {
   OpType type = OpType::kForwardCompute;
-  int step = 0;          // a label: need not be contiguous
-  int dp_rank = 0;       // below 65,536, as the stage
-  int stage = 0;         // pipeline rank
-  int rank = 0;          // global rank, a label
-  int seq_id = 0;        // among the operations of this type on this worker in this step
-  int model_chunk = -1;  // within the stage; -1: none
-  int global_chunk = -1; // within the model; -1: none
-  double start_s = 0;    // since the earliest start in its step
-  double duration_s = 0; // >= 0, waiting for peers included
+  int step = 0;           // a label: need not be contiguous
+  int dp_rank = 0;        // below 65,536, as the stage
+  int stage = 0;          // pipeline rank
+  int rank = 0;           // global rank, a label
+  int seq_id = 0;         // among the operations of this type on this worker in this step
+  int model_chunk = -1;   // within the stage; -1: none
+  int global_chunk = -1;  // within the model; -1: none
+  double start_s = 0;     // since the earliest start in its step
+  double duration_s = 0;  // >= 0, waiting for peers included
 };
 
 // Pure; O(text). Failure: one line that names `where`, the line and what is wrong with it.

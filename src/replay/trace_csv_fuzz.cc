@@ -1,5 +1,5 @@
-// Traces from anywhere: refused in one line, or judged with figures that are numbers. Inputs are texts, or (first byte odd)
-// lists of changes to a good trace.
+// Traces from anywhere: refused in one line, or judged with figures that are numbers. Inputs are texts, or (first byte
+// odd) lists of changes to a good trace.
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -32,7 +32,8 @@ std::string good_trace() {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   static const std::string good = good_trace();
-  const std::string text = data[0] & 1 ? examples::changed(good, data + 1, size - 1) : std::string(reinterpret_cast<const char*>(data + 1), size - 1);
+  const std::string text = data[0] & 1 ? examples::changed(good, data + 1, size - 1)
+                                       : std::string(reinterpret_cast<const char*>(data + 1), size - 1);
   const auto rows = replay::parse_trace_csv(text, "fuzz");
   if (!rows) return examples::expect_one_line(rows.error()), 0;
   const auto trace = replay::make_op_trace(*rows, "fuzz");

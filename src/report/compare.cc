@@ -40,7 +40,8 @@ Maybe noise_of(const Snapshot& a, const Snapshot& b) {
 Outcome judged(const ComparedFigure& f, double least_change, int worse) {
   if (!f.change || !f.noise) return Outcome::kInconclusive;
   const double size = std::fabs(*f.change);
-  if (size >= least_change && size > *f.noise) return *f.change * worse > 0 ? Outcome::kRegression : Outcome::kImprovement;
+  if (size >= least_change && size > *f.noise)
+    return *f.change * worse > 0 ? Outcome::kRegression : Outcome::kImprovement;
   return size < least_change && *f.noise <= least_change ? Outcome::kSame : Outcome::kInconclusive;
 }
 
@@ -57,7 +58,8 @@ void add_phases(const Snapshot& a, const Snapshot& b, Comparison& out) {
       if (std::find(phases.begin(), phases.end(), p.phase) == phases.end()) phases.push_back(p.phase);
     }
   }
-  std::stable_sort(phases.begin(), phases.end(), [](const auto& x, const auto& y) { return phase_order(x) < phase_order(y); });
+  std::stable_sort(phases.begin(), phases.end(),
+                   [](const auto& x, const auto& y) { return phase_order(x) < phase_order(y); });
   const auto median_in = [](const Snapshot& s, const std::string& phase) -> Maybe {
     for (const PhaseStat& p : s.phases) {
       if (p.phase == phase) return p.median_ms;
@@ -71,7 +73,7 @@ void add_phases(const Snapshot& a, const Snapshot& b, Comparison& out) {
 }
 
 template <class T>
-Maybe worst_of(const std::vector<T>& items, Maybe T::*field) {
+Maybe worst_of(const std::vector<T>& items, Maybe T::* field) {
   Maybe most;
   for (const T& item : items) {
     const Maybe value = finite(item.*field);
@@ -84,8 +86,10 @@ void add_memory(const Snapshot& a, const Snapshot& b, Comparison& out) {
   const auto add = [&](const char* label, Maybe x, Maybe y) {
     if (x || y) out.figures.push_back(figure(label, x, y, std::nullopt, 0, 1));
   };
-  add("device_memory_peak_bytes", worst_of(a.memory, &DeviceMemoryRank::peak_bytes), worst_of(b.memory, &DeviceMemoryRank::peak_bytes));
-  add("host_memory_peak_bytes", worst_of(a.ranks, &RankStat::rss_peak_bytes), worst_of(b.ranks, &RankStat::rss_peak_bytes));
+  add("device_memory_peak_bytes", worst_of(a.memory, &DeviceMemoryRank::peak_bytes),
+      worst_of(b.memory, &DeviceMemoryRank::peak_bytes));
+  add("host_memory_peak_bytes", worst_of(a.ranks, &RankStat::rss_peak_bytes),
+      worst_of(b.ranks, &RankStat::rss_peak_bytes));
 }
 
 void add_throughput(const Snapshot& a, const Snapshot& b, Maybe noise, double least_change, Comparison& out) {
@@ -119,13 +123,16 @@ std::string mishap(const Snapshot& s) {
 
 void warn_where_unlike(const Snapshot& a, const Snapshot& b, Comparison& out) {
   const auto warn = [&](std::string text) { out.warnings.push_back(std::move(text)); };
-  if (a.run.world_size != b.run.world_size) warn(formatted("world size differs: {} and {}", a.run.world_size, b.run.world_size));
+  if (a.run.world_size != b.run.world_size)
+    warn(formatted("world size differs: {} and {}", a.run.world_size, b.run.world_size));
   for (const char* key : {"torch", "device"}) {
     const auto x = a.run.versions.find(key), y = b.run.versions.find(key);
-    if (x != a.run.versions.end() && y != b.run.versions.end() && x->second != y->second) warn(formatted("{} differs: {} and {}", key, x->second, y->second));
+    if (x != a.run.versions.end() && y != b.run.versions.end() && x->second != y->second)
+      warn(formatted("{} differs: {} and {}", key, x->second, y->second));
   }
   for (const Snapshot* s : {&a, &b}) {
-    if (s->observer.coverage < 0.9) warn(formatted("{} rests on {} of ranks × steps", s->run.name, format_percent(s->observer.coverage)));
+    if (s->observer.coverage < 0.9)
+      warn(formatted("{} rests on {} of ranks × steps", s->run.name, format_percent(s->observer.coverage)));
     if (s->run.status != "completed" && !s->run.status.empty()) warn(s->run.name + " is " + s->run.status);
   }
 }
@@ -137,15 +144,22 @@ void decide(const Snapshot& a, const Snapshot& b, Comparison& out) {
     out.outcome = outcome;
     out.reason = std::move(reason);
   };
-  if (!bad_b.empty() && bad_a.empty()) return conclude(Outcome::kRegression, formatted("{} ended in trouble ({}), {} did not", b.run.name, bad_b, a.run.name));
-  if (a.run.world_size != b.run.world_size) return conclude(Outcome::kInconclusive, "The jobs have different world sizes, so their steps are not the same work");
+  if (!bad_b.empty() && bad_a.empty())
+    return conclude(Outcome::kRegression,
+                    formatted("{} ended in trouble ({}), {} did not", b.run.name, bad_b, a.run.name));
+  if (a.run.world_size != b.run.world_size)
+    return conclude(Outcome::kInconclusive,
+                    "The jobs have different world sizes, so their steps are not the same work");
   for (const Snapshot* s : {&a, &b}) {
     if (s->steps_analyzed < kMinComparedSteps) {
-      return conclude(Outcome::kInconclusive, formatted("{} has {} analyzed steps; at least {} are needed", s->run.name, s->steps_analyzed, kMinComparedSteps));
+      return conclude(Outcome::kInconclusive, formatted("{} has {} analyzed steps; at least {} are needed", s->run.name,
+                                                        s->steps_analyzed, kMinComparedSteps));
     }
   }
-  if (!step.change || !step.noise) return conclude(Outcome::kInconclusive, "The step time was not measured on both sides");
-  const std::string numbers = formatted("median step {} → {} ({:+.1f} %, noise ±{:.1f} %)", format_ms(step.a), format_ms(step.b), *step.change * 100, *step.noise * 100);
+  if (!step.change || !step.noise)
+    return conclude(Outcome::kInconclusive, "The step time was not measured on both sides");
+  const std::string numbers = formatted("median step {} → {} ({:+.1f} %, noise ±{:.1f} %)", format_ms(step.a),
+                                        format_ms(step.b), *step.change * 100, *step.noise * 100);
   switch (step.outcome) {
     case Outcome::kRegression: return conclude(step.outcome, "Slower: " + numbers);
     case Outcome::kImprovement: return conclude(step.outcome, "Faster: " + numbers);
@@ -155,7 +169,9 @@ void decide(const Snapshot& a, const Snapshot& b, Comparison& out) {
 }
 
 KindWord primary_kind(const Snapshot& s) {
-  return s.primary >= 0 && static_cast<size_t>(s.primary) < s.findings.size() ? s.findings[static_cast<size_t>(s.primary)].kind : KindWord();
+  return s.primary >= 0 && static_cast<size_t>(s.primary) < s.findings.size()
+             ? s.findings[static_cast<size_t>(s.primary)].kind
+             : KindWord();
 }
 
 }  // namespace
@@ -170,10 +186,13 @@ std::string_view name(Outcome outcome) {
   return "inconclusive";
 }
 
-int exit_code(Outcome outcome) { return outcome == Outcome::kRegression ? 4 : outcome == Outcome::kInconclusive ? 3 : 0; }
+int exit_code(Outcome outcome) {
+  return outcome == Outcome::kRegression ? 4 : outcome == Outcome::kInconclusive ? 3 : 0;
+}
 
 Comparison compare(const Snapshot& a, const Snapshot& b, const CompareOptions& options) {
-  Comparison out{.name_a = a.run.name, .name_b = b.run.name, .primary_a = primary_kind(a), .primary_b = primary_kind(b)};
+  Comparison out{
+      .name_a = a.run.name, .name_b = b.run.name, .primary_a = primary_kind(a), .primary_b = primary_kind(b)};
   const Maybe noise = noise_of(a, b);
   out.figures.push_back(figure("step_p50_ms", a.wall_ms.p50, b.wall_ms.p50, noise, options.least_change, 1));
   add_phases(a, b, out);

@@ -3,7 +3,8 @@
 // The rule is robust against noise: medians are compared, and the noise of a median comes from the spread that the run
 // itself shows between its percentiles, not from a fixed band alone.
 //   sigma  = (p90 - p50) / 1.2816                       the upper half of the distribution as if it were normal
-//   noise  = 3 * 1.2533 * sqrt(sigma_a^2 / n_a + sigma_b^2 / n_b) / p50_a     n = steps / 4 (neighbouring steps resemble
+//   noise  = 3 * 1.2533 * sqrt(sigma_a^2 / n_a + sigma_b^2 / n_b) / p50_a     n = steps / 4 (neighbouring steps
+//   resemble
 //            each other), at most kMaxIndependentSteps (more steps of one run do not average out what differs
 //            between runs)
 //   regression   change >=  least_change and change >  noise
@@ -34,7 +35,7 @@ std::string_view name(Outcome outcome);
 
 // One figure on both sides. `change` is relative to A; positive is more. Noise only where it can be told.
 struct ComparedFigure {
-  std::string name;                         // with unit, e.g. "step_p50_ms", "backward_ms", "samples_per_s"
+  std::string name;  // with unit, e.g. "step_p50_ms", "backward_ms", "samples_per_s"
   std::optional<double> a, b, change, noise;
   Outcome outcome = Outcome::kInconclusive;
 };
@@ -42,8 +43,8 @@ struct ComparedFigure {
 struct Comparison {
   Outcome outcome = Outcome::kInconclusive;
   std::string reason;                       // one sentence
-  std::string name_a, name_b;     // of the runs
-  KindWord primary_a, primary_b;  // none where a run has no primary finding
+  std::string name_a, name_b;               // of the runs
+  KindWord primary_a, primary_b;            // none where a run has no primary finding
   std::vector<ComparedFigure> figures;      // the median step first, then phases, tail, throughput, memory
   std::vector<std::string> opened, closed;  // titles of warn and crit findings only in B, only in A
   std::vector<std::string> warnings;        // why the runs may not be alike

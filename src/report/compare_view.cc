@@ -10,7 +10,9 @@
 namespace stepscope {
 namespace {
 
-std::string change_text(const ComparedFigure& f) { return f.change ? formatted("{:+.1f} %", *f.change * 100) : std::string(kNotMeasured); }
+std::string change_text(const ComparedFigure& f) {
+  return f.change ? formatted("{:+.1f} %", *f.change * 100) : std::string(kNotMeasured);
+}
 std::string noise_text(const ComparedFigure& f) { return f.noise ? formatted("±{:.1f} %", *f.noise * 100) : ""; }
 std::string verdict_text(const ComparedFigure& f) { return f.noise ? std::string(name(f.outcome)) : ""; }
 
@@ -20,7 +22,8 @@ std::string_view style_of(Outcome outcome) {
 
 std::string upper(std::string_view text) {
   std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(), [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
   return out;
 }
 
@@ -47,10 +50,15 @@ std::string compare_text(const Comparison& c, const TextOptions& options) {
   page.line({{"  " + upper(name(c.outcome)), style_of(c.outcome)}});
   page.paragraph("", c.reason, 2, ink::kBold);
   page.blank();
-  TextTable table({{.title = "", .right = false, .least_width = 20}, {.title = "A", .least_width = 11}, {.title = "B", .least_width = 11},
-                   {.title = "Change", .least_width = 9}, {.title = "Noise", .priority = 1}, {.title = "", .right = false, .priority = 2}});
+  TextTable table({{.title = "", .right = false, .least_width = 20},
+                   {.title = "A", .least_width = 11},
+                   {.title = "B", .least_width = 11},
+                   {.title = "Change", .least_width = 9},
+                   {.title = "Noise", .priority = 1},
+                   {.title = "", .right = false, .priority = 2}});
   for (const ComparedFigure& f : c.figures) {
-    table.add({figure_label(f.name), format_value(f.name, f.a), format_value(f.name, f.b), change_text(f), noise_text(f), verdict_text(f)});
+    table.add({figure_label(f.name), format_value(f.name, f.a), format_value(f.name, f.b), change_text(f),
+               noise_text(f), verdict_text(f)});
   }
   page.table(table, [&](size_t row) { return row == 0 ? ink::kBold : ink::kPlain; });
   write_list(page, "New findings in B", c.opened, ink::kRed);

@@ -8,7 +8,8 @@
 namespace stepscope {
 namespace {
 
-constexpr Category kShown[] = {Category::kInputWait, Category::kEpochStart, Category::kValidation, Category::kCheckpoint, Category::kCompile};
+constexpr Category kShown[] = {Category::kInputWait, Category::kEpochStart, Category::kValidation,
+                               Category::kCheckpoint, Category::kCompile};
 constexpr size_t kFirst = 2;
 
 std::vector<const EpochStat*> epochs_to_show(const Snapshot& s, size_t limit) {
@@ -44,13 +45,15 @@ EpochTable epoch_table(const Snapshot& s, size_t limit) {
   }
   if (rates) table.titles.push_back("Samples/s");
   for (const EpochStat* e : epochs) {
-    std::vector<std::string> row = {formatted("{}", e->epoch), format_count(e->steps), format_seconds(e->wall_ms * 1e-3),
+    std::vector<std::string> row = {formatted("{}", e->epoch), format_count(e->steps),
+                                    format_seconds(e->wall_ms * 1e-3),
                                     format_ms_bare(e->steps ? MaybeNumber(e->wall_ms / e->steps) : std::nullopt)};
     for (Category c : columns) row.push_back(format_share(share_of(*e, c)));
     if (rates) row.push_back(format_value("", e->samples_per_s));
     table.rows.push_back(std::move(row));
   }
-  if (epochs.size() < s.epochs_count) table.note = formatted("{} of {} epochs: the first and the newest", epochs.size(), s.epochs_count);
+  if (epochs.size() < s.epochs_count)
+    table.note = formatted("{} of {} epochs: the first and the newest", epochs.size(), s.epochs_count);
   return table;
 }
 

@@ -53,7 +53,8 @@ std::vector<EvidenceRow> step_time_rows(const Snapshot& s) {
   for (size_t i = 0; i < kCategoryCount; ++i) {
     total += static_cast<double>(s.job_ledger[i]);
     const auto category = static_cast<Category>(i);
-    const bool stalled = category == Category::kCommTransfer || category == Category::kStragglerWait || category == Category::kUnresolved;
+    const bool stalled = category == Category::kCommTransfer || category == Category::kStragglerWait ||
+                         category == Category::kUnresolved;
     if (stalled) blocked += static_cast<double>(s.job_ledger[i]);
   }
   if (total > 0) stall.share = blocked / total;
@@ -64,7 +65,9 @@ std::vector<EvidenceRow> step_time_rows(const Snapshot& s) {
 std::vector<EvidenceRow> memory_rows(const Snapshot& s) {
   std::vector<EvidenceRow> rows;
   // Whole bytes, as they are written: rows of a summary that was read back are then the same.
-  const auto whole = [](std::optional<double> bytes) { return bytes ? std::optional<double>(std::round(*bytes)) : std::nullopt; };
+  const auto whole = [](std::optional<double> bytes) {
+    return bytes ? std::optional<double>(std::round(*bytes)) : std::nullopt;
+  };
   const auto add = [&](EvidenceRow row) {
     if (row.median) rows.push_back(std::move(row));
   };
@@ -80,7 +83,8 @@ std::vector<EvidenceRow> memory_rows(const Snapshot& s) {
 std::vector<PhaseStat> ordered_phases(const Snapshot& s) {
   std::vector<PhaseStat> phases = s.phases;
   std::stable_sort(phases.begin(), phases.end(), [](const PhaseStat& a, const PhaseStat& b) {
-    return std::pair(phase_order(a.phase), std::string_view(a.phase)) < std::pair(phase_order(b.phase), std::string_view(b.phase));
+    return std::pair(phase_order(a.phase), std::string_view(a.phase)) <
+           std::pair(phase_order(b.phase), std::string_view(b.phase));
   });
   return phases;
 }
@@ -89,7 +93,8 @@ std::vector<Section> ordered_sections(const Snapshot& s) {
   static constexpr std::array<std::string_view, 4> kNames = {"system", "process", "step_time", "step_memory"};
   std::vector<Section> sections;
   for (std::string_view name : kNames) {
-    const auto found = std::find_if(s.sections.begin(), s.sections.end(), [&](const Section& x) { return x.name == name; });
+    const auto found =
+        std::find_if(s.sections.begin(), s.sections.end(), [&](const Section& x) { return x.name == name; });
     if (found != s.sections.end()) {
       sections.push_back(*found);
     } else {

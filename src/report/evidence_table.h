@@ -11,8 +11,8 @@ namespace stepscope {
 
 // One row. Not measured is nullopt.
 struct EvidenceRow {
-  std::string name;                      // phase, "step", "stall"; for memory a name with unit
-  std::optional<double> median, worst;   // ms, or bytes for memory
+  std::string name;                     // phase, "step", "stall"; for memory a name with unit
+  std::optional<double> median, worst;  // ms, or bytes for memory
   std::optional<int> worst_rank;
   std::optional<double> skew_pct, share;
 };

@@ -21,16 +21,23 @@ std::string digits(double value) {
 }
 
 constexpr std::pair<std::string_view, std::string_view> kLabels[] = {
-    {"h2d", "host to device"}, {"comm_transfer", "communication"}, {"user_code", "your code"}, {"unresolved", "unresolved: unseen ranks or the link"}, {"mfu", "MFU"}, {"gc", "garbage collection"}};
+    {"h2d", "host to device"},
+    {"comm_transfer", "communication"},
+    {"user_code", "your code"},
+    {"unresolved", "unresolved: unseen ranks or the link"},
+    {"mfu", "MFU"},
+    {"gc", "garbage collection"}};
 
 std::string format_flops(double flops) {
-  constexpr std::pair<double, const char*> scales[] = {{1e18, "EFLOP"}, {1e15, "PFLOP"}, {1e12, "TFLOP"}, {1e9, "GFLOP"}, {1e6, "MFLOP"}};
+  constexpr std::pair<double, const char*> scales[] = {
+      {1e18, "EFLOP"}, {1e15, "PFLOP"}, {1e12, "TFLOP"}, {1e9, "GFLOP"}, {1e6, "MFLOP"}};
   for (const auto& [scale, unit] : scales)
     if (flops >= scale) return digits(flops / scale) + " " + unit;
   return digits(flops) + " FLOP";
 }
 
-constexpr std::string_view kUnits[] = {"_per_s", "_ms", "_us", "_ns", "_s", "_bytes", "_pct", "_share", "_celsius", "_watts"};
+constexpr std::string_view kUnits[] = {"_per_s", "_ms",  "_us",    "_ns",      "_s",
+                                       "_bytes", "_pct", "_share", "_celsius", "_watts"};
 
 }  // namespace
 
@@ -101,7 +108,8 @@ std::string format_value(std::string_view name, MaybeNumber value) {
   if (name.ends_with("_celsius")) return digits(*value) + " °C";
   if (name.ends_with("_watts")) return digits(*value) + " W";
   if (name.ends_with("_s") && !name.ends_with("_per_s")) return format_seconds(value);
-  if (*value >= 0 && *value < 1e15 && (*value >= 1000 || *value == std::floor(*value))) return format_count(static_cast<uint64_t>(std::llround(*value)));
+  if (*value >= 0 && *value < 1e15 && (*value >= 1000 || *value == std::floor(*value)))
+    return format_count(static_cast<uint64_t>(std::llround(*value)));
   return digits(*value);
 }
 
@@ -117,7 +125,8 @@ std::string category_label(std::string_view category) {
 std::string value_label(std::string_view name) {
   if (name.ends_with("_ms_per_step")) return category_label(name.substr(0, name.size() - 12)) + " per step";
   for (std::string_view unit : kUnits) {
-    if (name.size() > unit.size() && name.ends_with(unit)) return category_label(name.substr(0, name.size() - unit.size()));
+    if (name.size() > unit.size() && name.ends_with(unit))
+      return category_label(name.substr(0, name.size() - unit.size()));
   }
   return category_label(name);
 }

@@ -16,13 +16,13 @@ inline constexpr std::string_view kNotMeasured = "–";
 
 using MaybeNumber = std::optional<double>;  // nullopt and NaN: not measured
 
-std::string format_ms(MaybeNumber ms);          // "0.04 ms", "51.9 ms", "1.25 s"
-std::string format_ms_bare(MaybeNumber ms);     // the same digits without unit, always ms: "0.04", "51.9", "1250"
-std::string format_share(MaybeNumber share);    // 0.213 -> "21.3 %"; "<0.1 %" for the tiny
-std::string format_percent(MaybeNumber share);  // 0.213 -> "21 %", for sentences
-std::string format_skew(MaybeNumber percent);   // 346.2 -> "+346 %"
-std::string format_bytes(MaybeNumber bytes);    // "1.50 GiB"
-std::string format_count(uint64_t count);       // 1234567 -> "1,234,567"
+std::string format_ms(MaybeNumber ms);            // "0.04 ms", "51.9 ms", "1.25 s"
+std::string format_ms_bare(MaybeNumber ms);       // the same digits without unit, always ms: "0.04", "51.9", "1250"
+std::string format_share(MaybeNumber share);      // 0.213 -> "21.3 %"; "<0.1 %" for the tiny
+std::string format_percent(MaybeNumber share);    // 0.213 -> "21 %", for sentences
+std::string format_skew(MaybeNumber percent);     // 346.2 -> "+346 %"
+std::string format_bytes(MaybeNumber bytes);      // "1.50 GiB"
+std::string format_count(uint64_t count);         // 1234567 -> "1,234,567"
 std::string format_seconds(MaybeNumber seconds);  // "0.42 s", "31.2 s", "4 min 05 s", "3 h 12 min"
 std::string format_value(std::string_view name, MaybeNumber value);  // by the unit at the end of the name
 

@@ -21,7 +21,8 @@ constexpr size_t kRowsShown = 12;
 std::string meaning(Kind kind) {
   switch (kind) {
     case Kind::kGpuNeverFinishes: return "GPU work never finishes: peers have finished what this GPU has not";
-    case Kind::kHostStuck: return "GIL held, or Python stuck: all it issued is done, the next operation is never issued";
+    case Kind::kHostStuck:
+      return "GIL held, or Python stuck: all it issued is done, the next operation is never issued";
     case Kind::kMismatched: return "mismatched operation: others issued something else at the same place";
     case Kind::kCrossedOrder: return "crossed order: ranks wait for each other in different operations";
     case Kind::kSilent: return "silent: others wait for it, and nothing is known of it";
@@ -49,12 +50,15 @@ std::string compact(const std::vector<int>& ranks) {
   return text.substr(text.find(' ') + 1);
 }
 
-std::string label(const flight::GroupRow& row) { return row.description.empty() ? "group " + row.name : row.description + " " + row.name; }
+std::string label(const flight::GroupRow& row) {
+  return row.description.empty() ? "group " + row.name : row.description + " " + row.name;
+}
 
 void write_culprits(TextPage& page, const Verdict& verdict) {
   std::map<Kind, std::vector<int>> by_kind;
   for (const Culprit& culprit : verdict.culprits) by_kind[culprit.kind].push_back(culprit.rank);
-  for (const auto& [kind, ranks] : by_kind) page.paragraph("", format_ranks(ranks) + ": " + meaning(kind) + ".", 2, ink::kBold);
+  for (const auto& [kind, ranks] : by_kind)
+    page.paragraph("", format_ranks(ranks) + ": " + meaning(kind) + ".", 2, ink::kBold);
   if (!verdict.victims.empty()) page.paragraph("", "Waiting for them: " + format_ranks(verdict.victims) + ".", 2);
   page.blank();
   for (const Culprit& culprit : verdict.culprits) {
@@ -69,7 +73,8 @@ std::vector<const flight::GroupRow*> ordered(const Verdict& verdict) {
   std::vector<const flight::GroupRow*> rows;
   for (const auto& row : verdict.rows) rows.push_back(&row);
   std::ranges::stable_sort(rows, std::ranges::greater(), [](const flight::GroupRow* row) {
-    return (row->missing.size() + row->finished.size() + row->unknown.size() > 0) * 2 + (row->operation.find("->") == std::string::npos);
+    return (row->missing.size() + row->finished.size() + row->unknown.size() > 0) * 2 +
+           (row->operation.find("->") == std::string::npos);
   });
   return rows;
 }
@@ -78,13 +83,19 @@ void write_rows(TextPage& page, const Verdict& verdict) {
   if (verdict.rows.empty()) return;
   const auto rows = ordered(verdict);
   const size_t shown = std::min(rows.size(), kRowsShown);
-  page.heading("Groups with unfinished operations", shown < rows.size() ? formatted("{} of {}", shown, rows.size()) : "");
-  TextTable table({{.title = "Group", .right = false, .least_width = 20}, {.title = "Earliest unfinished", .right = false, .least_width = 20},
-                   {.title = "Waiting", .right = false}, {.title = "Not issued", .right = false}, {.title = "Finished", .right = false},
-                   {.title = "Not seen", .right = false, .priority = 1}, {.title = "Called at", .right = false, .priority = 2}});
+  page.heading("Groups with unfinished operations",
+               shown < rows.size() ? formatted("{} of {}", shown, rows.size()) : "");
+  TextTable table({{.title = "Group", .right = false, .least_width = 20},
+                   {.title = "Earliest unfinished", .right = false, .least_width = 20},
+                   {.title = "Waiting", .right = false},
+                   {.title = "Not issued", .right = false},
+                   {.title = "Finished", .right = false},
+                   {.title = "Not seen", .right = false, .priority = 1},
+                   {.title = "Called at", .right = false, .priority = 2}});
   for (size_t i = 0; i < shown; ++i) {
     const auto& row = *rows[i];
-    table.add({label(row), row.operation, compact(row.waiting), compact(row.missing), compact(row.finished), compact(row.unknown), row.frame});
+    table.add({label(row), row.operation, compact(row.waiting), compact(row.missing), compact(row.finished),
+               compact(row.unknown), row.frame});
   }
   page.table(table, [](size_t row) { return row == 0 ? ink::kBold : ink::kPlain; });
 }
@@ -93,7 +104,8 @@ void write_rows(TextPage& page, const Verdict& verdict) {
 
 std::string hang_text(const Verdict& verdict, const flight::JobDumps& job, const TextOptions& options) {
   TextPage page(static_cast<size_t>(std::clamp(options.columns, 60, 400)), options.color);
-  page.line({{"stepscope hang", ink::kBold}, {formatted("  {} dumps of {} ranks", job.dumps.size(), job.world.size())}});
+  page.line(
+      {{"stepscope hang", ink::kBold}, {formatted("  {} dumps of {} ranks", job.dumps.size(), job.world.size())}});
   page.rule();
   page.blank();
   page.line({{"  " + headline(verdict), style_of(verdict.outcome)}});
@@ -108,11 +120,20 @@ std::string hang_text(const Verdict& verdict, const flight::JobDumps& job, const
 std::string hang_json(const Verdict& verdict, const flight::JobDumps& job) {
   OrderedJson culprits = OrderedJson::array(), groups = OrderedJson::array();
   for (const Culprit& culprit : verdict.culprits) {
-    culprits.push_back({{"rank", culprit.rank}, {"kind", std::string(name(culprit.kind))}, {"meaning", meaning(culprit.kind)}, {"reasons", culprit.reasons}});
+    culprits.push_back({{"rank", culprit.rank},
+                        {"kind", std::string(name(culprit.kind))},
+                        {"meaning", meaning(culprit.kind)},
+                        {"reasons", culprit.reasons}});
   }
   for (const auto& row : verdict.rows) {
-    groups.push_back({{"name", row.name}, {"description", json_text_or_null(row.description)}, {"ranks", row.ranks}, {"operation", row.operation},
-                      {"waiting", row.waiting}, {"not_issued", row.missing}, {"finished", row.finished}, {"not_seen", row.unknown},
+    groups.push_back({{"name", row.name},
+                      {"description", json_text_or_null(row.description)},
+                      {"ranks", row.ranks},
+                      {"operation", row.operation},
+                      {"waiting", row.waiting},
+                      {"not_issued", row.missing},
+                      {"finished", row.finished},
+                      {"not_seen", row.unknown},
                       {"called_at", json_text_or_null(row.frame)}});
   }
   OrderedJson out;

@@ -1,4 +1,5 @@
-// What `stepscope hang` prints about Flight Recorder dumps: who is named, why, and a table of the groups that wait. Pure.
+// What `stepscope hang` prints about Flight Recorder dumps: who is named, why, and a table of the groups that wait.
+// Pure.
 #pragma once
 
 #include <string>

@@ -71,12 +71,14 @@ std::vector<size_t> heat_ranks(const Snapshot& s) {
 }  // namespace
 
 std::string svg_ledger_bar(const LedgerNs& ledger, int height, double scale) {
-  std::string out = formatted("<svg viewBox=\"0 0 1000 {0}\" height=\"{0}\" preserveAspectRatio=\"none\" role=\"img\">", height);
+  std::string out =
+      formatted("<svg viewBox=\"0 0 1000 {0}\" height=\"{0}\" preserveAspectRatio=\"none\" role=\"img\">", height);
   double x = 0;
   for (const LedgerSlice& slice : ledger_slices(ledger)) {
     const double width = slice.share * 1000 * scale;
-    out += formatted("<rect class=\"c-{0}\" x=\"{1:.2f}\" width=\"{2:.2f}\" height=\"{3}\"><title>{4} {5}</title></rect>", name(slice.category), x,
-                     width, height, category_label(name(slice.category)), format_share(slice.share));
+    out += formatted(
+        "<rect class=\"c-{0}\" x=\"{1:.2f}\" width=\"{2:.2f}\" height=\"{3}\"><title>{4} {5}</title></rect>",
+        name(slice.category), x, width, height, category_label(name(slice.category)), format_share(slice.share));
     x += width;
   }
   return out + "</svg>";
@@ -87,22 +89,28 @@ std::string svg_step_series(const Snapshot& s) {
   if (values.size() < 2) return "";
   const double median = lower_median_of(values);
   // One long step must not flatten the rest: the axis ends at four medians, what is longer touches the edge.
-  const double top = std::max(1e-9, std::min(*std::max_element(values.begin(), values.end()), median > 0 ? median * 4 : 1e12)) * 1.05;
+  const double top =
+      std::max(1e-9, std::min(*std::max_element(values.begin(), values.end()), median > 0 ? median * 4 : 1e12)) * 1.05;
   constexpr double kHeight = 90;
   std::string points;
   double first_x = 0, x = 0;
   const size_t columns = std::min<size_t>(values.size(), 600);
   for (size_t c = 0; c < columns; ++c) {
     double worst = 0;
-    for (size_t i = c * values.size() / columns; i < (c + 1) * values.size() / columns; ++i) worst = std::max(worst, values[i]);
+    for (size_t i = c * values.size() / columns; i < (c + 1) * values.size() / columns; ++i)
+      worst = std::max(worst, values[i]);
     x = (static_cast<double>(c) + 0.5) / static_cast<double>(columns) * 1000;
     if (c == 0) first_x = x;
     points += formatted("{:.1f},{:.1f} ", x, kHeight - std::min(worst, top) / top * kHeight);
   }
   const double y = kHeight - median / top * kHeight;
-  return formatted("<svg viewBox=\"0 0 1000 {0}\" height=\"{0}\" preserveAspectRatio=\"none\" role=\"img\"><line class=\"median\" x1=\"0\" x2=\"1000\" "
-                   "y1=\"{1:.1f}\" y2=\"{1:.1f}\"/><polygon class=\"area\" points=\"{3:.1f},{0} {2}{4:.1f},{0}\"/><polyline class=\"series\" "
-                   "points=\"{2}\"/></svg>", kHeight, y, points, first_x, x);
+  return formatted(
+      "<svg viewBox=\"0 0 1000 {0}\" height=\"{0}\" preserveAspectRatio=\"none\" role=\"img\"><line class=\"median\" "
+      "x1=\"0\" x2=\"1000\" "
+      "y1=\"{1:.1f}\" y2=\"{1:.1f}\"/><polygon class=\"area\" points=\"{3:.1f},{0} {2}{4:.1f},{0}\"/><polyline "
+      "class=\"series\" "
+      "points=\"{2}\"/></svg>",
+      kHeight, y, points, first_x, x);
 }
 
 std::string svg_heat_strip(const Snapshot& s) {
@@ -111,7 +119,8 @@ std::string svg_heat_strip(const Snapshot& s) {
   std::vector<double> measures;  // of each step: a rank must not become the measure because the steps vary
   for (const StepPoint& p : s.recent) {
     std::vector<double> own;
-    std::copy_if(p.rank_ms.begin(), p.rank_ms.end(), std::back_inserter(own), [](float ms) { return std::isfinite(ms); });
+    std::copy_if(p.rank_ms.begin(), p.rank_ms.end(), std::back_inserter(own),
+                 [](float ms) { return std::isfinite(ms); });
     if (!own.empty()) measures.push_back(lower_median_of(std::move(own)));
   }
   const double median = lower_median_of(std::move(measures));
@@ -126,8 +135,8 @@ std::string svg_heat_strip(const Snapshot& s) {
       size_t end = begin + 1;
       while (end < columns && (values[end] < 0 ? -1 : heat_level(values[end] / median)) == level) ++end;
       if (level >= 0) {
-        cells += formatted("<rect class=\"h{}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/>", level, begin, static_cast<int>(row) * row_height,
-                           end - begin, row_height - 1);
+        cells += formatted("<rect class=\"h{}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/>", level, begin,
+                           static_cast<int>(row) * row_height, end - begin, row_height - 1);
       }
       begin = end;
     }
@@ -137,8 +146,10 @@ std::string svg_heat_strip(const Snapshot& s) {
     }
   }
   const int height = static_cast<int>(ranks.size()) * row_height;
-  return formatted("<div class=\"labels\">{}</div><svg viewBox=\"0 0 {} {}\" height=\"{}\" preserveAspectRatio=\"none\" role=\"img\">{}</svg>", labels, columns,
-                   height, height, cells);
+  return formatted(
+      "<div class=\"labels\">{}</div><svg viewBox=\"0 0 {} {}\" height=\"{}\" preserveAspectRatio=\"none\" "
+      "role=\"img\">{}</svg>",
+      labels, columns, height, height, cells);
 }
 
 }  // namespace stepscope

@@ -16,7 +16,8 @@ std::string svg_ledger_bar(const LedgerNs& ledger, int height, double scale = 1)
 std::string svg_step_series(const Snapshot& snapshot);
 
 // Rank × step: one row per rank, steps merged into at most 240 columns by their slowest, coloured by the ratio of the
-// rank's own time to the median over steps of the ranks' lower median. At most 64 ranks (the slowest ones). "" without steps.
+// rank's own time to the median over steps of the ranks' lower median. At most 64 ranks (the slowest ones). "" without
+// steps.
 std::string svg_heat_strip(const Snapshot& snapshot);
 
 // Bounds of the heat levels.

@@ -86,7 +86,13 @@ std::string html_style() {
   std::string out(kStyle);
   for (size_t i = 0; i < kCategoryCount; ++i) {
     const std::string_view colour = look(static_cast<Category>(i)).web_colour;
-    out.append(".c-").append(kCategoryNames[i]).append("{fill:").append(colour).append(";background:").append(colour).append("}\n");
+    out.append(".c-")
+        .append(kCategoryNames[i])
+        .append("{fill:")
+        .append(colour)
+        .append(";background:")
+        .append(colour)
+        .append("}\n");
   }
   return out;
 }

@@ -55,7 +55,9 @@ OrderedJson json_named_number(std::string_view name, std::optional<double> value
 
 OrderedJson json_int(std::optional<int> value) { return value ? OrderedJson(*value) : OrderedJson(nullptr); }
 
-OrderedJson json_text_or_null(const std::string& text) { return text.empty() ? OrderedJson(nullptr) : OrderedJson(text); }
+OrderedJson json_text_or_null(const std::string& text) {
+  return text.empty() ? OrderedJson(nullptr) : OrderedJson(text);
+}
 
 // A division is rounded correctly, so that the shortest decimal has at most six places; times 1e-6 is not.
 OrderedJson json_ns_as_ms(int64_t ns) { return static_cast<double>(ns) / 1e6; }
@@ -67,7 +69,8 @@ OrderedJson json_finding(const Finding& f) {
     OrderedJson item = {{"name", e.name}};
     if (e.rank) item["rank"] = *e.rank;
     if (e.value && std::isfinite(*e.value)) item["value"] = json_named_number(e.name, e.value);
-    if (e.others_median && std::isfinite(*e.others_median)) item["others_median"] = json_named_number(e.name, e.others_median);
+    if (e.others_median && std::isfinite(*e.others_median))
+      item["others_median"] = json_named_number(e.name, e.others_median);
     if (!e.text.empty()) item["text"] = e.text;
     evidence.push_back(std::move(item));
   }
@@ -83,7 +86,8 @@ OrderedJson json_finding(const Finding& f) {
   out["pattern"] = json_text_or_null(f.pattern);
   out["steps"] = {{"first", step(f.first_step)}, {"last", step(f.last_step)}, {"detected", step(f.detected_step)}};
   out["cost"] = {{"share", json_number(f.cost_share)}, {"seconds", json_number(f.cost_seconds)}};
-  out["saves"] = f.saves_share && std::isfinite(*f.saves_share) ? OrderedJson{{"share", json_number(f.saves_share)}} : OrderedJson(nullptr);
+  out["saves"] = f.saves_share && std::isfinite(*f.saves_share) ? OrderedJson{{"share", json_number(f.saves_share)}}
+                                                                : OrderedJson(nullptr);
   out["confidence"] = json_number(f.confidence);
   out["coverage"] = json_number(f.coverage);
   out["clock"] = f.clock;

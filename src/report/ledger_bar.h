@@ -11,9 +11,9 @@
 namespace stepscope {
 
 struct CategoryLook {
-  std::string_view glyph;      // one column; distinct, so that the bar reads without colour
-  int terminal_colour;         // of the 256-colour palette
-  std::string_view web_colour; // "#rrggbb", told apart on light and dark ground
+  std::string_view glyph;       // one column; distinct, so that the bar reads without colour
+  int terminal_colour;          // of the 256-colour palette
+  std::string_view web_colour;  // "#rrggbb", told apart on light and dark ground
 };
 const CategoryLook& look(Category category);
 

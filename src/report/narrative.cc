@@ -31,7 +31,8 @@ std::string looked_up(const Pair (&table)[N], std::string_view key) {
 
 std::string steps_phrase(const Finding& f) {
   if (f.first_step < 0) return "";
-  std::string out = f.last_step > f.first_step ? formatted("steps {} to {}", f.first_step, f.last_step) : formatted("step {}", f.first_step);
+  std::string out = f.last_step > f.first_step ? formatted("steps {} to {}", f.first_step, f.last_step)
+                                               : formatted("step {}", f.first_step);
   if (f.detected_step >= 0) out += formatted(", named at step {}", f.detected_step);
   return out;
 }
@@ -52,7 +53,8 @@ std::vector<std::string> context_of(const Finding& f) {
 
 std::string cost_of(const Finding& f) {
   if (!(f.cost_share > 0)) return "";
-  return format_percent(f.cost_share) + " of wall time" + (f.cost_seconds > 0 ? ", " + format_seconds(f.cost_seconds) : "");
+  return format_percent(f.cost_share) + " of wall time" +
+         (f.cost_seconds > 0 ? ", " + format_seconds(f.cost_seconds) : "");
 }
 
 std::string saves_of(const Snapshot& s, const Finding& f) {
@@ -70,15 +72,21 @@ Fact fact_of(const Evidence& e) {
   if (e.rank) fact.who = formatted("rank {}", *e.rank);
   if (e.value) fact.value = format_value(e.name, e.value);
   if (e.others_median) fact.others = "others " + format_value(e.name, e.others_median);
-  if (!e.text.empty()) (fact.value.empty() ? fact.value : fact.others).append(fact.others.empty() || fact.value.empty() ? "" : "; ").append(e.text);
+  if (!e.text.empty())
+    (fact.value.empty() ? fact.value : fact.others)
+        .append(fact.others.empty() || fact.value.empty() ? "" : "; ")
+        .append(e.text);
   return fact;
 }
 
 // Without any finding the snapshot still has a state.
 Verdict verdict_without_finding(const Snapshot& s) {
   if (s.steps == 0) {
-    return {.name = "NO DATA", .headline = "No training step was seen.",
-            .action = "stepscope sees optimizer steps and backward passes of PyTorch; `stepscope doctor` tells what is missing."};
+    return {
+        .name = "NO DATA",
+        .headline = "No training step was seen.",
+        .action =
+            "stepscope sees optimizer steps and backward passes of PyTorch; `stepscope doctor` tells what is missing."};
   }
   return {.name = "BALANCED", .headline = "No bottleneck stands out: the ranks keep pace and no phase dominates."};
 }
@@ -107,8 +115,14 @@ std::string capitalized(std::string text) {
 }  // namespace
 
 Verdict verdict_of(const Snapshot& s, const Finding& f) {
-  Verdict v{.name = display_name(f.kind), .severity = f.severity, .headline = capitalized(f.title), .context = context_of(f), .cost = cost_of(f),
-            .saves = saves_of(s, f), .action = capitalized(f.action), .doc = f.doc()};
+  Verdict v{.name = display_name(f.kind),
+            .severity = f.severity,
+            .headline = capitalized(f.title),
+            .context = context_of(f),
+            .cost = cost_of(f),
+            .saves = saves_of(s, f),
+            .action = capitalized(f.action),
+            .doc = f.doc()};
   for (const Evidence& e : f.evidence) v.facts.push_back(fact_of(e));
   return v;
 }
@@ -128,11 +142,13 @@ std::vector<std::string> check_phrases(const Snapshot& s) {
     if (c.name == "data_complete") return formatted("{} of ranks × steps seen{}", value, decided);
     if (c.name == "no_costed_finding") {
       if (c.passed) return formatted("no finding costs {} or more", limit);
-      return c.value.value_or(0) > 0 ? formatted("a finding costs {}{}", value, decided) : formatted("a finding warns{}", decided);
+      return c.value.value_or(0) > 0 ? formatted("a finding costs {}{}", value, decided)
+                                     : formatted("a finding warns{}", decided);
     }
     if (c.name == "other_time") return formatted("{} of the time is not compute (limit {})", value, limit);
     if (c.name == "ranks_keep_pace") return formatted("ranks wait {} for each other (limit {})", value, limit);
-    if (c.name == "steady_step_time") return c.passed ? std::string("step time is steady") : "step time is not steady" + decided;
+    if (c.name == "steady_step_time")
+      return c.passed ? std::string("step time is steady") : "step time is not steady" + decided;
     return looked_up(kPatterns, c.name) + decided;
   };
   for (const bool passed : {false, true})
@@ -150,14 +166,16 @@ std::string thresholds_text(const RunInfo& run) {
 
 std::string status_text(const RunInfo& run) {
   if (run.status.empty()) return "state unknown";
-  if (!run.exit_code || (run.status == "completed" && *run.exit_code == 0) || run.status == "running") return run.status;
+  if (!run.exit_code || (run.status == "completed" && *run.exit_code == 0) || run.status == "running")
+    return run.status;
   const int code = *run.exit_code;
   return code > 128 && code < 128 + 65 ? formatted("{} by {} (exit code {})", run.status, signal_name(code - 128), code)
                                        : formatted("{} (exit code {})", run.status, code);
 }
 
 std::string ranks_meant(const RunInfo& run) {
-  return run.ranks_seen > 0 && run.ranks_seen < run.world_size ? formatted("the {} ranks seen", run.ranks_seen) : std::string("ranks");
+  return run.ranks_seen > 0 && run.ranks_seen < run.world_size ? formatted("the {} ranks seen", run.ranks_seen)
+                                                               : std::string("ranks");
 }
 
 std::vector<std::string> run_phrases(const RunInfo& run, uint64_t steps) {
@@ -174,10 +192,12 @@ std::vector<std::string> run_phrases(const RunInfo& run, uint64_t steps) {
 }
 
 std::vector<std::string> observer_phrases(const ObserverStat& o) {
-  std::vector<std::string> out = {counted(o.records, "record") + (o.lost == 0 ? ", none lost" : ", " + format_count(o.lost) + " lost")};
+  std::vector<std::string> out = {counted(o.records, "record") +
+                                  (o.lost == 0 ? ", none lost" : ", " + format_count(o.lost) + " lost")};
   if (o.torn > 0) out.push_back(format_count(o.torn) + " torn");
   out.push_back("coverage " + format_percent(o.coverage) + " of ranks × steps");
-  if (o.overhead_us_per_step) out.push_back("about " + format_value("overhead_us", o.overhead_us_per_step) + " per step in the ranks");
+  if (o.overhead_us_per_step)
+    out.push_back("about " + format_value("overhead_us", o.overhead_us_per_step) + " per step in the ranks");
   return out;
 }
 
@@ -190,7 +210,8 @@ std::vector<std::string> step_phrases(const Snapshot& s) {
   add("p90", s.wall_ms.p90);
   add("p99", s.wall_ms.p99);
   add("mean", s.wall_ms.mean);
-  if (s.steps > 0) out.push_back(formatted("{} of {} steps analyzed", format_count(s.steps_analyzed), format_count(s.steps)));
+  if (s.steps > 0)
+    out.push_back(formatted("{} of {} steps analyzed", format_count(s.steps_analyzed), format_count(s.steps)));
   for (std::string& phrase : value_phrases(s.throughput)) out.push_back(std::move(phrase));
   return out;
 }
@@ -204,7 +225,8 @@ std::vector<std::string> value_phrases(const std::map<std::string, std::optional
       continue;
     }
     const bool rate = name.ends_with("_per_s");
-    out.push_back(rate ? format_value("", *value) + " " + value_label(name) + "/s" : value_label(name) + " " + format_value(name, value));
+    out.push_back(rate ? format_value("", *value) + " " + value_label(name) + "/s"
+                       : value_label(name) + " " + format_value(name, value));
   }
   return out;
 }

@@ -18,21 +18,22 @@ struct Fact {
 };
 
 struct Verdict {
-  std::string name;             // display name of the kind
+  std::string name;  // display name of the kind
   Severity severity = Severity::kInfo;
-  std::string headline;         // one sentence
-  std::vector<Fact> facts;      // why
+  std::string headline;              // one sentence
+  std::vector<Fact> facts;           // why
   std::vector<std::string> context;  // when, how often, cause, how sure: short phrases
-  std::string cost, saves;      // "" where it does not apply
-  std::string action;           // next step
-  std::string doc;              // "findings/compute-straggler", "" without a finding
+  std::string cost, saves;           // "" where it does not apply
+  std::string action;                // next step
+  std::string doc;                   // "findings/compute-straggler", "" without a finding
 };
 
 // The verdict over all: the primary finding, else what the snapshot's state says.
 Verdict verdict_of(const Snapshot& snapshot);
 Verdict verdict_of(const Snapshot& snapshot, const Finding& finding);
 
-// "2 ranks on 1 node" or "2 of 4 ranks seen, on 1 node", "240 steps", "31.2 s", "completed", "started 2026-03-02T10:15:00Z"
+// "2 ranks on 1 node" or "2 of 4 ranks seen, on 1 node", "240 steps", "31.2 s", "completed", "started
+// 2026-03-02T10:15:00Z"
 std::vector<std::string> run_phrases(const RunInfo& run, uint64_t steps);
 
 // Whose mean a figure is: "ranks", "the 2 ranks seen".
@@ -41,7 +42,8 @@ std::string ranks_meant(const RunInfo& run);
 // How a run ended, for people: "completed", "crashed (exit code 1)", "killed by SIGKILL (exit code 137)".
 std::string status_text(const RunInfo& run);
 
-// The checks that "healthy" is made of, one phrase each, those that failed first: "✗ a finding costs 12 % (COMM_BOUND)".
+// The checks that "healthy" is made of, one phrase each, those that failed first: "✗ a finding costs 12 %
+// (COMM_BOUND)".
 std::vector<std::string> check_phrases(const Snapshot& s);
 
 // "thresholds changed: warn_share 0.1 (default 0.05)"; "" when every one has its default.

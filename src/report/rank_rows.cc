@@ -30,9 +30,11 @@ std::vector<const RankStat*> ranks_to_show(const Snapshot& s, size_t limit) {
   if (shown.size() > limit) {
     const std::set<int> culprits = culprit_ranks(s);
     const auto worth = [&](const RankStat* r) {
-      return std::tuple(in_bad_state(*r), culprits.contains(r->rank), comparable(r->caused_wait_ms), comparable(r->own_ms));
+      return std::tuple(in_bad_state(*r), culprits.contains(r->rank), comparable(r->caused_wait_ms),
+                        comparable(r->own_ms));
     };
-    std::stable_sort(shown.begin(), shown.end(), [&](const RankStat* a, const RankStat* b) { return worth(a) > worth(b); });
+    std::stable_sort(shown.begin(), shown.end(),
+                     [&](const RankStat* a, const RankStat* b) { return worth(a) > worth(b); });
     shown.resize(limit);
   }
   std::stable_sort(shown.begin(), shown.end(), [](const RankStat* a, const RankStat* b) { return a->rank < b->rank; });

@@ -33,12 +33,16 @@ std::string title(std::string_view text, std::string_view aside = "") {
   return formatted("<h3>{}{}</h3>", esc(text), aside.empty() ? "" : "<small>" + esc(aside) + "</small>");
 }
 
-std::string card(const std::string& content) { return content.empty() ? "" : "<section class=\"card\">" + content + "</section>\n"; }
+std::string card(const std::string& content) {
+  return content.empty() ? "" : "<section class=\"card\">" + content + "</section>\n";
+}
 
 // A table; the columns named in `left` stand left.
 class HtmlTable {
  public:
-  HtmlTable(std::vector<std::string> titles, std::vector<size_t> left) : left_(std::move(left)) { row("th", titles, ""); }
+  HtmlTable(std::vector<std::string> titles, std::vector<size_t> left) : left_(std::move(left)) {
+    row("th", titles, "");
+  }
   void add(const std::vector<std::string>& cells, std::string_view row_class = "") { row("td", cells, row_class); }
   // `table_class` "wide": cells that stand left may wrap.
   std::string html(std::string_view table_class = "") const {
@@ -64,14 +68,17 @@ std::string verdict_html(const Snapshot& s) {
   const Verdict v = verdict_of(s);
   std::string facts;
   for (const Fact& f : v.facts) {
-    facts += formatted("<tr><td class=\"left soft\">{}</td><td class=\"left\">{}</td><td>{}</td><td class=\"left\">{}</td></tr>", esc(f.label), esc(f.who),
-                       esc(f.value), esc(f.others));
+    facts += formatted(
+        "<tr><td class=\"left soft\">{}</td><td class=\"left\">{}</td><td>{}</td><td class=\"left\">{}</td></tr>",
+        esc(f.label), esc(f.who), esc(f.value), esc(f.others));
   }
   std::string numbers;
   if (!v.cost.empty()) numbers += "<div><span>costs</span><b>" + esc(v.cost) + "</b></div>";
   if (!v.saves.empty()) numbers += "<div><span>saves</span><b>" + esc(v.saves) + "</b></div>";
-  std::string out = formatted("<section class=\"card verdict {0}\"><div class=\"badge\">{1}{2}</div><h2>{3}</h2>", name(v.severity), esc(v.name),
-                              v.severity == Severity::kInfo ? "" : "<small>" + std::string(name(v.severity)) + "</small>", esc(v.headline));
+  std::string out = formatted(
+      "<section class=\"card verdict {0}\"><div class=\"badge\">{1}{2}</div><h2>{3}</h2>", name(v.severity),
+      esc(v.name), v.severity == Severity::kInfo ? "" : "<small>" + std::string(name(v.severity)) + "</small>",
+      esc(v.headline));
   if (!facts.empty()) out += "<table class=\"facts\">" + facts + "</table>";
   if (!numbers.empty()) out += "<div class=\"numbers\">" + numbers + "</div>";
   out += phrases(v.context);
@@ -100,7 +107,8 @@ std::string rank_bars(const Snapshot& s) {
   std::string out = "<div class=\"bars\">";
   for (const RankStat* r : ranks) {
     const LedgerNs ledger = within_steps(r->ledger);
-    out += formatted("<span{}>rank {}</span>{}<span class=\"soft\">{}</span>", culprits.contains(r->rank) ? " class=\"mark\"" : "", r->rank,
+    out += formatted("<span{}>rank {}</span>{}<span class=\"soft\">{}</span>",
+                     culprits.contains(r->rank) ? " class=\"mark\"" : "", r->rank,
                      svg_ledger_bar(ledger, 14, sum_of(ledger) / longest), esc(format_ms(r->step_ms)));
   }
   return out + "</div>";
@@ -109,16 +117,19 @@ std::string rank_bars(const Snapshot& s) {
 std::string ledger_html(const Snapshot& s) {
   std::vector<LedgerSlice> slices = ledger_slices(s.job_ledger);
   if (slices.empty()) return "";
-  std::stable_sort(slices.begin(), slices.end(), [](const LedgerSlice& a, const LedgerSlice& b) { return a.share > b.share; });
+  std::stable_sort(slices.begin(), slices.end(),
+                   [](const LedgerSlice& a, const LedgerSlice& b) { return a.share > b.share; });
   std::string legend = "<div class=\"legend\">";
   for (const LedgerSlice& slice : slices) {
     const double ms = s.steps > 0 ? static_cast<double>(slice.ns) / 1e6 / s.steps : 0;
-    legend += formatted("<span><i class=\"c-{}\"></i>{}<b>{}</b> <span class=\"soft\">{}</span></span>", name(slice.category),
-                        esc(category_label(name(slice.category))), format_share(slice.share), format_ms(ms));
+    legend +=
+        formatted("<span><i class=\"c-{}\"></i>{}<b>{}</b> <span class=\"soft\">{}</span></span>", name(slice.category),
+                  esc(category_label(name(slice.category))), format_share(slice.share), format_ms(ms));
   }
   legend += "</div>";
-  return title("Where the time went", formatted("mean over {}, {} steps{}", ranks_meant(s.run), format_count(s.steps), s.job_clock == "gpu" ? ", GPU clock" : "")) + svg_ledger_bar(s.job_ledger, 30) + legend +
-         rank_bars(s);
+  return title("Where the time went", formatted("mean over {}, {} steps{}", ranks_meant(s.run), format_count(s.steps),
+                                                s.job_clock == "gpu" ? ", GPU clock" : "")) +
+         svg_ledger_bar(s.job_ledger, 30) + legend + rank_bars(s);
 }
 
 std::string step_table_html(const Snapshot& s) {
@@ -126,11 +137,15 @@ std::string step_table_html(const Snapshot& s) {
   if (rows.empty()) return "";
   HtmlTable table({"", "Median", "Worst", "Worst Rank", "Skew %", "Share"}, {0});
   for (const EvidenceRow& row : rows) {
-    const std::string label = row.name == "step" ? "step (wall)" : row.name == "stall" ? "waiting + transfer" : category_label(row.name);
-    table.add({label, format_ms_bare(row.median), format_ms_bare(row.worst), rank_or_dash(row.worst_rank), format_skew(row.skew_pct), format_share(row.share)},
+    const std::string label = row.name == "step"    ? "step (wall)"
+                              : row.name == "stall" ? "waiting + transfer"
+                                                    : category_label(row.name);
+    table.add({label, format_ms_bare(row.median), format_ms_bare(row.worst), rank_or_dash(row.worst_rank),
+               format_skew(row.skew_pct), format_share(row.share)},
               row.name == "step" ? "strong" : "");
   }
-  return title("Step time", "own time per step in ms: without waiting for other ranks") + table.html() + phrases(step_phrases(s));
+  return title("Step time", "own time per step in ms: without waiting for other ranks") + table.html() +
+         phrases(step_phrases(s));
 }
 
 std::string steps_html(const Snapshot& s) {
@@ -138,13 +153,17 @@ std::string steps_html(const Snapshot& s) {
   if (series.empty()) return "";
   std::string legend = "<div class=\"legend soft\"><span>own time, ratio to the lower median of the ranks:</span>";
   for (int level = 0; level < kHeatLevels; ++level) {
-    const std::string text = level + 1 < kHeatLevels ? formatted("≤ {}", kHeatBounds[level]) : formatted("> {}", kHeatBounds[level - 1]);
+    const std::string text =
+        level + 1 < kHeatLevels ? formatted("≤ {}", kHeatBounds[level]) : formatted("> {}", kHeatBounds[level - 1]);
     legend += formatted("<span><i class=\"h{}\"></i>{}</span>", level, text);
   }
   legend += "</div>";
-  return title("Steps", formatted("wall time of steps {} to {}, dashed: the median; below: own time, rank × step", s.recent.front().step, s.recent.back().step)) +
-         "<div class=\"heat\"><span></span>" + series + svg_heat_strip(s) + formatted("<span></span><div class=\"axis\"><span>step {}</span><span>step {}</span></div></div>",
-         s.recent.front().step, s.recent.back().step) + legend;
+  return title("Steps", formatted("wall time of steps {} to {}, dashed: the median; below: own time, rank × step",
+                                  s.recent.front().step, s.recent.back().step)) +
+         "<div class=\"heat\"><span></span>" + series + svg_heat_strip(s) +
+         formatted("<span></span><div class=\"axis\"><span>step {}</span><span>step {}</span></div></div>",
+                   s.recent.front().step, s.recent.back().step) +
+         legend;
 }
 
 std::string epochs_html(const Snapshot& s) {
@@ -152,7 +171,9 @@ std::string epochs_html(const Snapshot& s) {
   if (epochs.rows.empty()) return "";
   HtmlTable table(epochs.titles, {});
   for (const std::vector<std::string>& row : epochs.rows) table.add(row);
-  std::string out = title("Epochs", "shares of the epoch's time, mean over ranks; what follows the last step is not in it") + table.html();
+  std::string out =
+      title("Epochs", "shares of the epoch's time, mean over ranks; what follows the last step is not in it") +
+      table.html();
   if (!epochs.note.empty()) out += "<p class=\"soft\">" + esc(epochs.note) + "</p>";
   return out;
 }
@@ -161,20 +182,27 @@ std::string ranks_html(const Snapshot& s) {
   if (s.ranks.empty()) return "";
   const std::vector<const RankStat*> ranks = ranks_to_show(s, kMaxRanksShown);
   const std::set<int> culprits = culprit_ranks(s);
-  HtmlTable table({"Rank", "Host", "Steps", "Step", "Own", "Waits", "Makes wait", "Input", "Forward", "Backward", "Optimizer", "CPU", "Peak RSS",
-                   "Samples/s", "Tokens/s", "State"}, {1, 15});
+  HtmlTable table({"Rank", "Host", "Steps", "Step", "Own", "Waits", "Makes wait", "Input", "Forward", "Backward",
+                   "Optimizer", "CPU", "Peak RSS", "Samples/s", "Tokens/s", "State"},
+                  {1, 15});
   for (const RankStat* r : ranks) {
     const auto phase = [&](const char* name) {
       const auto found = r->phase_ms.find(name);
       return found == r->phase_ms.end() ? std::string(kNotMeasured) : format_ms_bare(found->second);
     };
-    table.add({formatted("{}", r->rank), r->hostname, format_count(r->steps), format_ms_bare(r->step_ms), format_ms_bare(r->own_ms), format_ms_bare(r->stall_ms),
-               format_ms_bare(r->caused_wait_ms), phase("input_wait"), phase("forward"), phase("backward"), phase("optimizer"), format_percent(r->cpu_share),
-               format_bytes(r->rss_peak_bytes), format_value("", r->samples_per_s), format_value("", r->tokens_per_s), rank_state_text(*r)}, culprits.contains(r->rank) ? "mark" : "");
+    table.add({formatted("{}", r->rank), r->hostname, format_count(r->steps), format_ms_bare(r->step_ms),
+               format_ms_bare(r->own_ms), format_ms_bare(r->stall_ms), format_ms_bare(r->caused_wait_ms),
+               phase("input_wait"), phase("forward"), phase("backward"), phase("optimizer"),
+               format_percent(r->cpu_share), format_bytes(r->rss_peak_bytes), format_value("", r->samples_per_s),
+               format_value("", r->tokens_per_s), rank_state_text(*r)},
+              culprits.contains(r->rank) ? "mark" : "");
   }
-  std::string out = title("Ranks", "ms per step; own: without waiting; makes wait: how long others wait for it") + table.html();
+  std::string out =
+      title("Ranks", "ms per step; own: without waiting; makes wait: how long others wait for it") + table.html();
   if (ranks.size() < s.ranks.size()) {
-    out += formatted("<p class=\"soft\">{} of {} ranks: those that others wait for most; final_summary.json holds them all.</p>", ranks.size(), s.ranks.size());
+    out += formatted(
+        "<p class=\"soft\">{} of {} ranks: those that others wait for most; final_summary.json holds them all.</p>",
+        ranks.size(), s.ranks.size());
   }
   return out;
 }
@@ -184,7 +212,8 @@ std::string memory_html(const Snapshot& s) {
   if (rows.empty()) return "";
   HtmlTable table({"", "Median", "Worst", "Worst Rank", "Skew %"}, {0});
   for (const EvidenceRow& row : rows) {
-    table.add({value_label(row.name), format_bytes(row.median), format_bytes(row.worst), rank_or_dash(row.worst_rank), format_skew(row.skew_pct)});
+    table.add({value_label(row.name), format_bytes(row.median), format_bytes(row.worst), rank_or_dash(row.worst_rank),
+               format_skew(row.skew_pct)});
   }
   return title("Step memory", "of the device") + table.html();
 }
@@ -194,8 +223,8 @@ std::string collectives_html(const Snapshot& s) {
   HtmlTable table({"Group", "Op", "Calls", "Bytes", "Transfer ms", "Wait ms", "Bus GB/s"}, {0, 1});
   for (size_t i = 0; i < std::min(s.collectives.size(), kMaxRanksShown); ++i) {
     const CollectiveStat& c = s.collectives[i];
-    table.add({c.group, c.op, format_value("calls", c.per_step), format_bytes(c.bytes_per_step), format_ms_bare(c.transfer_ms), format_ms_bare(c.wait_ms),
-               format_value("rate", c.bus_gb_per_s)});
+    table.add({c.group, c.op, format_value("calls", c.per_step), format_bytes(c.bytes_per_step),
+               format_ms_bare(c.transfer_ms), format_ms_bare(c.wait_ms), format_value("rate", c.bus_gb_per_s)});
   }
   return title("Collectives", "per step") + table.html("wide");
 }
@@ -206,7 +235,8 @@ std::string other_findings_html(const Snapshot& s) {
   for (size_t i = 0; i < std::min<size_t>(s.findings.size(), 200); ++i) {
     if (static_cast<int>(i) == s.primary) continue;
     const Finding& f = s.findings[i];
-    table.add({std::string(name(f.severity)), display_name(f.kind), f.title, f.cost_share > 0 ? format_percent(f.cost_share) : "", f.action});
+    table.add({std::string(name(f.severity)), display_name(f.kind), f.title,
+               f.cost_share > 0 ? format_percent(f.cost_share) : "", f.action});
     any = true;
   }
   return any ? title("Also found") + table.html("wide") : "";
@@ -220,7 +250,8 @@ std::string sections_html(const Snapshot& s) {
   std::string out = "<div class=\"sections\">";
   for (const Section& section : ordered_sections(s)) {
     const bool unknown = section.diagnosis == FindingKind::kNoData;
-    out += formatted("<section class=\"card {}\"><h3>{}</h3><div class=\"badge\">{}</div><p>{}</p>", unknown ? "none" : name(section.severity), esc(section_title(section.name)),
+    out += formatted("<section class=\"card {}\"><h3>{}</h3><div class=\"badge\">{}</div><p>{}</p>",
+                     unknown ? "none" : name(section.severity), esc(section_title(section.name)),
                      esc(display_name(section.diagnosis)), esc(section.text));
     std::string values;
     for (const auto& [key, value] : section.values) {
@@ -248,11 +279,14 @@ std::string footer_html(const Snapshot& s) {
 }  // namespace
 
 std::string summary_html(const Snapshot& s) {
-  std::string out = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-                    "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"
-                    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">";
-  out += "<title>" + esc(verdict_of(s).name + " · " + s.run.name) + "</title><style>" + html_style() + "</style></head>\n<body><main>\n";
-  out += "<header><span class=\"brand\">stepscope</span><h1>" + esc(s.run.name) + "</h1>" + phrases(run_phrases(s.run, s.steps)) + "</header>\n";
+  std::string out =
+      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">";
+  out += "<title>" + esc(verdict_of(s).name + " · " + s.run.name) + "</title><style>" + html_style() +
+         "</style></head>\n<body><main>\n";
+  out += "<header><span class=\"brand\">stepscope</span><h1>" + esc(s.run.name) + "</h1>" +
+         phrases(run_phrases(s.run, s.steps)) + "</header>\n";
   out += verdict_html(s);
   out += card(ledger_html(s));
   out += card(step_table_html(s));

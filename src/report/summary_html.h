@@ -1,5 +1,6 @@
-// The snapshot as one self-contained HTML file: inline style and SVG, no script, nothing fetched; light and dark, fit to
-// print. Pure. Every string of the run is escaped. Size: about 20 kB plus 0.5 kB per rank shown and 10 kB for the steps.
+// The snapshot as one self-contained HTML file: inline style and SVG, no script, nothing fetched; light and dark, fit
+// to print. Pure. Every string of the run is escaped. Size: about 20 kB plus 0.5 kB per rank shown and 10 kB for the
+// steps.
 #pragma once
 
 #include <string>

@@ -35,7 +35,8 @@ std::string nesting_problem(const std::string& html) {
 
 TEST(SummaryHtml, TellsTheSameStoryAsTheText) {
   const std::string html = summary_html(examples::rank_lost());
-  for (const char* part : {"RANK LOST", "Rank 2 is gone: killed by SIGKILL", "crashed by SIGKILL", "COMPUTE STRAGGLER", "Worst Rank", "812 lost", "lost in backward", "torchrun --nproc-per-node"}) {
+  for (const char* part : {"RANK LOST", "Rank 2 is gone: killed by SIGKILL", "crashed by SIGKILL", "COMPUTE STRAGGLER",
+                           "Worst Rank", "812 lost", "lost in backward", "torchrun --nproc-per-node"}) {
     EXPECT_TRUE(has(html, part)) << part;
   }
 }
@@ -63,7 +64,8 @@ TEST(SummaryHtml, EveryStringOfTheRunIsEscaped) {
 }
 
 TEST(SummaryHtml, ElementsAreClosedInOrder) {
-  for (const Snapshot& s : {examples::straggler(), examples::straggler(100), examples::gpu_job(), examples::empty()}) EXPECT_EQ(nesting_problem(summary_html(s)), "");
+  for (const Snapshot& s : {examples::straggler(), examples::straggler(100), examples::gpu_job(), examples::empty()})
+    EXPECT_EQ(nesting_problem(summary_html(s)), "");
 }
 
 RC_GTEST_PROP(SummaryHtml, ArbitrarySnapshotsGiveWellFormedPages, (uint64_t seed)) {
@@ -77,7 +79,7 @@ TEST(HtmlCharts, HeatStripHasARowPerRankAndAGapWhereARankIsGone) {
   const std::string whole = svg_heat_strip(examples::straggler(4)), gap = svg_heat_strip(examples::rank_lost());
   EXPECT_TRUE(has(whole, "viewBox=\"0 0 240 64\""));
   EXPECT_TRUE(has(whole, "<span>3</span>"));
-  EXPECT_TRUE(has(gap, "y=\"32\" width=\"118\""));   // rank 2 ends after step 120: columns 3 to 120
+  EXPECT_TRUE(has(gap, "y=\"32\" width=\"118\""));  // rank 2 ends after step 120: columns 3 to 120
   EXPECT_FALSE(has(whole, "y=\"32\" width=\"118\""));
 }
 

@@ -40,7 +40,10 @@ OrderedJson run_json(const RunInfo& run) {
 OrderedJson checks_json(const Snapshot& s) {
   OrderedJson out = OrderedJson::array();
   for (const HealthCheck& c : s.checks) {
-    out.push_back({{"name", c.name}, {"passed", c.passed}, {"value", json_number(c.value)}, {"limit", json_number(c.limit)},
+    out.push_back({{"name", c.name},
+                   {"passed", c.passed},
+                   {"value", json_number(c.value)},
+                   {"limit", json_number(c.limit)},
                    {"text", json_text_or_null(c.text)}});
   }
   return out;
@@ -73,7 +76,9 @@ OrderedJson ledger_json(const Snapshot& s) {
       wall_ns += r.ledger[i];
       categories[std::string(kCategoryNames[i])] = json_ns_as_ms(r.ledger[i]);
     }
-    ranks.push_back({{"rank", r.rank}, {"wall_ms", json_ns_as_ms(wall_ns)}, {"steps_wall_ms", json_number(r.steps_wall_ms)},
+    ranks.push_back({{"rank", r.rank},
+                     {"wall_ms", json_ns_as_ms(wall_ns)},
+                     {"steps_wall_ms", json_number(r.steps_wall_ms)},
                      {"categories", std::move(categories)}});
   }
   return {{"job", std::move(job)}, {"job_clock", s.job_clock}, {"ranks", std::move(ranks)}};
@@ -85,12 +90,16 @@ OrderedJson recent_json(const Snapshot& s) {
   while (first > 0 && cells + s.recent[first - 1].rank_ms.size() + 1 <= kMaxRecentCells) {
     cells += s.recent[--first].rank_ms.size() + 1;
   }
-  const auto rounded = [](double ms) { return std::fabs(ms) < 1e9 ? json_number(std::round(ms * 1e3) / 1e3) : json_number(ms); };
+  const auto rounded = [](double ms) {
+    return std::fabs(ms) < 1e9 ? json_number(std::round(ms * 1e3) / 1e3) : json_number(ms);
+  };
   OrderedJson out = OrderedJson::array();
   for (size_t i = first; i < s.recent.size(); ++i) {
     OrderedJson rank_ms = OrderedJson::array();
     for (float ms : s.recent[i].rank_ms) rank_ms.push_back(rounded(ms));
-    out.push_back({{"step", s.recent[i].step}, {"wall_ms", rounded(s.recent[i].wall_ms)}, {"tags", s.recent[i].tags},
+    out.push_back({{"step", s.recent[i].step},
+                   {"wall_ms", rounded(s.recent[i].wall_ms)},
+                   {"tags", s.recent[i].tags},
                    {"rank_ms", std::move(rank_ms)}});
   }
   return out;
@@ -99,16 +108,21 @@ OrderedJson recent_json(const Snapshot& s) {
 OrderedJson steps_json(const Snapshot& s) {
   return {{"count", s.steps},
           {"analyzed", s.steps_analyzed},
-          {"wall_ms", {{"p50", json_number(s.wall_ms.p50)}, {"p90", json_number(s.wall_ms.p90)},
-                       {"p99", json_number(s.wall_ms.p99)}, {"mean", json_number(s.wall_ms.mean)}}},
+          {"wall_ms",
+           {{"p50", json_number(s.wall_ms.p50)},
+            {"p90", json_number(s.wall_ms.p90)},
+            {"p99", json_number(s.wall_ms.p99)},
+            {"mean", json_number(s.wall_ms.mean)}}},
           {"recent", recent_json(s)}};
 }
 
 OrderedJson phases_json(const Snapshot& s) {
   OrderedJson out = OrderedJson::object();
   for (const PhaseStat& p : ordered_phases(s)) {
-    out[p.phase] = {{"median_ms", json_number(p.median_ms)}, {"worst_ms", json_number(p.worst_ms)},
-                    {"worst_rank", json_int(p.worst_rank)}, {"skew_pct", json_number(p.skew_pct)},
+    out[p.phase] = {{"median_ms", json_number(p.median_ms)},
+                    {"worst_ms", json_number(p.worst_ms)},
+                    {"worst_rank", json_int(p.worst_rank)},
+                    {"skew_pct", json_number(p.skew_pct)},
                     {"share", json_number(p.share)}};
   }
   return out;
@@ -176,8 +190,10 @@ OrderedJson collectives_json(const Snapshot& s) {
 OrderedJson memory_json(const Snapshot& s) {
   OrderedJson out = OrderedJson::object();
   for (const EvidenceRow& row : memory_rows(s)) {
-    out[row.name] = {{"median", json_named_number(row.name, row.median)}, {"worst", json_named_number(row.name, row.worst)},
-                     {"worst_rank", json_int(row.worst_rank)}, {"skew_pct", json_number(row.skew_pct)}};
+    out[row.name] = {{"median", json_named_number(row.name, row.median)},
+                     {"worst", json_named_number(row.name, row.worst)},
+                     {"worst_rank", json_int(row.worst_rank)},
+                     {"skew_pct", json_number(row.skew_pct)}};
   }
   OrderedJson ranks = OrderedJson::array();
   for (const DeviceMemoryRank& m : s.memory) {

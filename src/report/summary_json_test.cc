@@ -84,11 +84,13 @@ RC_GTEST_PROP(SummaryJson, WriteReadWriteIsIdentical, (uint64_t seed)) {
   const std::string first = summary_json(examples::RandomSnapshot(seed).make());
   const Result<Snapshot> read = read_summary(first);
   if (!read) RC_FAIL(read.error().message);
-  if (const std::string difference = first_difference(first, summary_json(*read)); !difference.empty()) RC_FAIL(difference);
+  if (const std::string difference = first_difference(first, summary_json(*read)); !difference.empty())
+    RC_FAIL(difference);
 }
 
 TEST(SummaryJson, ExamplesComeBackTheSame) {
-  for (const Snapshot& s : {examples::straggler(), examples::straggler(8), examples::balanced(), examples::rank_lost(), examples::gpu_job(), examples::empty()}) {
+  for (const Snapshot& s : {examples::straggler(), examples::straggler(8), examples::balanced(), examples::rank_lost(),
+                            examples::gpu_job(), examples::empty()}) {
     const std::string first = summary_json(s);
     const Result<Snapshot> read = read_summary(first);
     ASSERT_TRUE(read) << read.error().message;
@@ -102,7 +104,8 @@ TEST(SummaryJson, ExamplesComeBackTheSame) {
 TEST(SummaryJson, RecentStepsAreBoundedAndTheNewestStay) {
   Snapshot s = examples::straggler();
   s.recent.clear();
-  for (uint32_t i = 0; i < 2000; ++i) s.recent.push_back({.step = i, .wall_ms = 10, .rank_ms = std::vector<float>(64, 10.0f)});
+  for (uint32_t i = 0; i < 2000; ++i)
+    s.recent.push_back({.step = i, .wall_ms = 10, .rank_ms = std::vector<float>(64, 10.0f)});
   const Json recent = Json::parse(summary_json(s))["steps"]["recent"];
   EXPECT_EQ(recent.size(), kMaxRecentCells / 65);
   EXPECT_EQ(recent.back()["step"], 1999);
@@ -118,14 +121,19 @@ TEST(SummaryJson, FindingStandsAloneOnOneLine) {
 TEST(SummaryJson, DumpsExamplesForTheSchemaTest) {
   const char* folder = std::getenv("STEPSCOPE_DUMP_DIR");
   if (!folder) GTEST_SKIP() << "STEPSCOPE_DUMP_DIR is not set";
-  std::vector<std::pair<std::string, Snapshot>> snapshots = {
-      {"straggler", examples::straggler()}, {"balanced", examples::balanced()}, {"rank_lost", examples::rank_lost()},
-      {"gpu_job", examples::gpu_job()},     {"empty", examples::empty()}};
-  for (uint64_t seed = 0; seed < 30; ++seed) snapshots.emplace_back("random_" + std::to_string(seed), examples::RandomSnapshot(seed, examples::RandomSnapshot::Words::kKnown).make());
+  std::vector<std::pair<std::string, Snapshot>> snapshots = {{"straggler", examples::straggler()},
+                                                             {"balanced", examples::balanced()},
+                                                             {"rank_lost", examples::rank_lost()},
+                                                             {"gpu_job", examples::gpu_job()},
+                                                             {"empty", examples::empty()}};
+  for (uint64_t seed = 0; seed < 30; ++seed)
+    snapshots.emplace_back("random_" + std::to_string(seed),
+                           examples::RandomSnapshot(seed, examples::RandomSnapshot::Words::kKnown).make());
   for (const auto& [name, snapshot] : snapshots) {
     std::ofstream(std::filesystem::path(folder) / (name + ".summary.json")) << summary_json(snapshot);
   }
-  std::ofstream(std::filesystem::path(folder) / "regression.compare.json") << compare_json(compare(examples::balanced(), examples::straggler()));
+  std::ofstream(std::filesystem::path(folder) / "regression.compare.json")
+      << compare_json(compare(examples::balanced(), examples::straggler()));
   EXPECT_TRUE(std::filesystem::exists(std::filesystem::path(folder) / "gpu_job.summary.json"));
 }
 

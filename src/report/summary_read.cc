@@ -73,8 +73,11 @@ Finding read_finding(const JsonFields& f) {
   out.title = f.text("title");
   out.action = f.text("action");
   for (const JsonFields& e : f.children("evidence")) {
-    out.evidence.push_back({.name = e.text("name"), .rank = e.optional_int("rank"), .value = e.number("value"),
-                            .others_median = e.number("others_median"), .text = e.text("text")});
+    out.evidence.push_back({.name = e.text("name"),
+                            .rank = e.optional_int("rank"),
+                            .value = e.number("value"),
+                            .others_median = e.number("others_median"),
+                            .text = e.text("text")});
   }
   return out;
 }
@@ -135,7 +138,8 @@ void read_steps(const JsonFields& f, Snapshot& s) {
 
 void read_tables(const JsonFields& root, Snapshot& s) {
   for (const auto& [name, f] : root.children_by_name("sections")) {
-    s.sections.push_back({name, KindWord::parsed(f.text("diagnosis")), severity_from(f.text("severity")), f.text("text"), f.number_map("values")});
+    s.sections.push_back({name, KindWord::parsed(f.text("diagnosis")), severity_from(f.text("severity")),
+                          f.text("text"), f.number_map("values")});
   }
   s.sections = ordered_sections(s);
   for (const auto& [phase, f] : root.children_by_name("phases")) {
@@ -147,18 +151,21 @@ void read_tables(const JsonFields& root, Snapshot& s) {
   s.epochs_count = epochs.count32("count");
   for (const JsonFields& f : epochs.children("kept")) {
     const JsonFields steps = f.child("steps"), categories = f.child("categories");
-    EpochStat e{f.int_or("epoch", 0), steps.count64("first"), steps.count64("last"), steps.count64("count"), f.number_or_zero("wall_ms"), {},
+    EpochStat e{f.int_or("epoch", 0),     steps.count64("first"),      steps.count64("last"),
+                steps.count64("count"),   f.number_or_zero("wall_ms"), {},
                 f.number("samples_per_s")};
     for (size_t i = 0; i < kCategoryCount; ++i) e.ledger[i] = categories.ms_as_ns(kCategoryNames[i].data());
     s.epochs.push_back(std::move(e));
   }
   for (const JsonFields& f : root.children("collectives")) {
     s.collectives.push_back({f.text("group"), f.text("op"), f.ints("ranks"), f.number_or_zero("per_step"),
-                             f.number_or_zero("bytes_per_step"), f.number("transfer_ms"), f.number("wait_ms"), f.number("bus_gb_per_s")});
+                             f.number_or_zero("bytes_per_step"), f.number("transfer_ms"), f.number("wait_ms"),
+                             f.number("bus_gb_per_s")});
   }
   for (const JsonFields& f : root.child("memory").children("ranks")) {
-    s.memory.push_back({f.int_or("rank", 0), f.number("allocated_bytes"), f.number("reserved_bytes"), f.number("peak_bytes"),
-                        f.number("capacity_bytes"), f.number("head_bytes"), f.number("tail_bytes")});
+    s.memory.push_back({f.int_or("rank", 0), f.number("allocated_bytes"), f.number("reserved_bytes"),
+                        f.number("peak_bytes"), f.number("capacity_bytes"), f.number("head_bytes"),
+                        f.number("tail_bytes")});
   }
 }
 
@@ -177,7 +184,8 @@ int primary_index(const JsonFields& root, std::vector<Finding>& findings) {
   if (!root.has("primary")) return -1;
   Finding primary = read_finding(root.child("primary"));
   const std::string wanted = finding_json(primary);
-  const auto found = std::find_if(findings.begin(), findings.end(), [&](const Finding& f) { return finding_json(f) == wanted; });
+  const auto found =
+      std::find_if(findings.begin(), findings.end(), [&](const Finding& f) { return finding_json(f) == wanted; });
   if (found != findings.end()) return static_cast<int>(found - findings.begin());
   findings.insert(findings.begin(), std::move(primary));
   return 0;
@@ -190,12 +198,14 @@ Result<Snapshot> read_summary(std::string_view json, std::string_view source) {
   const nlohmann::json parsed = nlohmann::json::parse(json.begin(), json.end(), nullptr, /*allow_exceptions=*/false);
   if (parsed.is_discarded()) return fail(formatted("{}: not JSON, or cut off", source));
   // Other tools write files of this name too, with a schema_version of their own.
-  if (!parsed.is_object() || !parsed.contains("schema_version") || !parsed["schema_version"].is_string() || !parsed.contains("run")) {
+  if (!parsed.is_object() || !parsed.contains("schema_version") || !parsed["schema_version"].is_string() ||
+      !parsed.contains("run")) {
     return fail(formatted("{}: not a stepscope summary (schema_version or run is missing)", source));
   }
   const std::string version = parsed["schema_version"].get<std::string>();
   if (!version.starts_with("1.")) {
-    return fail(formatted("{}: schema version {} is not known to this stepscope, which reads 1.x", source, version.substr(0, 20)));
+    return fail(formatted("{}: schema version {} is not known to this stepscope, which reads 1.x", source,
+                          version.substr(0, 20)));
   }
 
   std::string problem;

@@ -1,5 +1,5 @@
-// A summary from anywhere: read or refused in one line; what was read can be shown in every form and compared. Inputs are
-// texts, or (first byte odd) lists of changes to a good summary.
+// A summary from anywhere: read or refused in one line; what was read can be shown in every form and compared. Inputs
+// are texts, or (first byte odd) lists of changes to a good summary.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -31,14 +31,21 @@ TEST(SummaryRead, SaysInOneLineWhatIsWrong) {
   EXPECT_EQ(problem_with(""), "x.json: not JSON, or cut off");
   EXPECT_EQ(problem_with("[1,2"), "x.json: not JSON, or cut off");
   EXPECT_EQ(problem_with("{}"), "x.json: not a stepscope summary (schema_version or run is missing)");
-  EXPECT_EQ(problem_with(R"({"schema_version":"1.9","primary_diagnosis":{},"meta":{}})"), "x.json: not a stepscope summary (schema_version or run is missing)");
-  EXPECT_EQ(problem_with(R"({"schema_version":"2.0","run":{}})"), "x.json: schema version 2.0 is not known to this stepscope, which reads 1.x");
-  EXPECT_EQ(problem_with(R"({"schema_version":"1.0","run":{"world_size":"two"}})"), "x.json: run.world_size: expected a whole number in range");
-  EXPECT_EQ(problem_with(R"({"schema_version":"1.0","run":{"world_size":1e99}})"), "x.json: run.world_size: expected a whole number in range");
-  EXPECT_EQ(problem_with(R"({"schema_version":"1.0","run":{},"findings":[{"kind":"HANG"},{"ranks":[1.5]}]})"), "x.json: findings[1].ranks: expected a list of whole numbers");
-  EXPECT_EQ(problem_with(R"({"schema_version":"1.0","run":{},"ledger":{"job":{"forward":{"ms":1e200}}}})"), "x.json: ledger.job.forward.ms: expected milliseconds in range");
+  EXPECT_EQ(problem_with(R"({"schema_version":"1.9","primary_diagnosis":{},"meta":{}})"),
+            "x.json: not a stepscope summary (schema_version or run is missing)");
+  EXPECT_EQ(problem_with(R"({"schema_version":"2.0","run":{}})"),
+            "x.json: schema version 2.0 is not known to this stepscope, which reads 1.x");
+  EXPECT_EQ(problem_with(R"({"schema_version":"1.0","run":{"world_size":"two"}})"),
+            "x.json: run.world_size: expected a whole number in range");
+  EXPECT_EQ(problem_with(R"({"schema_version":"1.0","run":{"world_size":1e99}})"),
+            "x.json: run.world_size: expected a whole number in range");
+  EXPECT_EQ(problem_with(R"({"schema_version":"1.0","run":{},"findings":[{"kind":"HANG"},{"ranks":[1.5]}]})"),
+            "x.json: findings[1].ranks: expected a list of whole numbers");
+  EXPECT_EQ(problem_with(R"({"schema_version":"1.0","run":{},"ledger":{"job":{"forward":{"ms":1e200}}}})"),
+            "x.json: ledger.job.forward.ms: expected milliseconds in range");
   EXPECT_EQ(problem_with(R"({"schema_version":"1.0","run":{},"per_rank":{}})"), "x.json: per_rank: expected a list");
-  EXPECT_EQ(problem_with("{\"schema_version\":\"1.0\",\"run\":{\"versions\":{\"a\\nb\":1}}}"), "x.json: run.versions.a?b: expected a string");
+  EXPECT_EQ(problem_with("{\"schema_version\":\"1.0\",\"run\":{\"versions\":{\"a\\nb\":1}}}"),
+            "x.json: run.versions.a?b: expected a string");
 }
 
 TEST(SummaryRead, DepthSizeAndNumberOfValuesAreBounded) {
@@ -47,11 +54,14 @@ TEST(SummaryRead, DepthSizeAndNumberOfValuesAreBounded) {
   std::string many = "[0";
   for (size_t i = 0; i < kMaxSummaryValues + 1; ++i) many += ",0";
   EXPECT_NE(problem_with(many + "]").find("more than 4000000 values"), std::string::npos);
-  EXPECT_EQ(problem_with(R"({"schema_version":"1.0","run":{"name":"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\"{{{{{{{"}})"), "");  // brackets in a string do not nest
+  EXPECT_EQ(
+      problem_with(R"({"schema_version":"1.0","run":{"name":"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\"{{{{{{{"}})"),
+      "");  // brackets in a string do not nest
 }
 
 TEST(SummaryRead, APrimaryThatIsNotInTheListIsKept) {
-  const Result<Snapshot> read = read_summary(R"({"schema_version":"1.0","run":{},"primary":{"id":"f9","kind":"HANG","severity":"crit"},"findings":[]})");
+  const Result<Snapshot> read = read_summary(
+      R"({"schema_version":"1.0","run":{},"primary":{"id":"f9","kind":"HANG","severity":"crit"},"findings":[]})");
   ASSERT_TRUE(read);
   ASSERT_EQ(read->primary, 0);
   EXPECT_EQ(read->findings[0].kind, FindingKind::kHang);
@@ -78,8 +88,9 @@ TEST(SummaryRead, WordsOfANewerFileSurviveAReadAndAWrite) {
   ASSERT_TRUE(read);
   EXPECT_EQ(read->findings[0].kind, FindingKind::kOther);
   const std::string again = summary_json(*read);
-  for (const char* word : {R"("kind": "QUANTUM_STALL")", R"("cause": "cosmic_rays")", R"("section": "weather")", R"("diagnosis": "QUANTUM_STALL")",
-                           R"("state": "asleep")", R"("doc": "findings/quantum-stall")"}) {
+  for (const char* word :
+       {R"("kind": "QUANTUM_STALL")", R"("cause": "cosmic_rays")", R"("section": "weather")",
+        R"("diagnosis": "QUANTUM_STALL")", R"("state": "asleep")", R"("doc": "findings/quantum-stall")"}) {
     EXPECT_NE(again.find(word), std::string::npos) << word << "\n" << again;
   }
 }

@@ -20,7 +20,9 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-std::string without_colour(const std::string& text) { return std::regex_replace(text, std::regex("\x1b\\[[0-9;]*m"), ""); }
+std::string without_colour(const std::string& text) {
+  return std::regex_replace(text, std::regex("\x1b\\[[0-9;]*m"), "");
+}
 
 size_t widest(const std::string& text) {
   size_t width = 0;
@@ -38,9 +40,18 @@ TEST(SummaryText, TheVerdictComesFirst) {
 
 TEST(SummaryText, ThenWhyWhatItCostsAndWhatToDo) {
   const std::string text = summary_text(examples::straggler());
-  const std::vector<std::string> order = {"COMPUTE STRAGGLER  crit", "  Why     backward own  rank 1  63.0 ms  others 14.2 ms", "in nearly every step · steps 0 to 239, named at step 19",
-                                          "  Costs   61 % of wall time, 11.7 s", "the mean step goes from 79.6 ms to 30.7 ms", "  Next    Look at what rank 1 does", "Where the time went",
-                                          "Step time", "Ranks", "Also found", "Sections", "Observer"};
+  const std::vector<std::string> order = {"COMPUTE STRAGGLER  crit",
+                                          "  Why     backward own  rank 1  63.0 ms  others 14.2 ms",
+                                          "in nearly every step · steps 0 to 239, named at step 19",
+                                          "  Costs   61 % of wall time, 11.7 s",
+                                          "the mean step goes from 79.6 ms to 30.7 ms",
+                                          "  Next    Look at what rank 1 does",
+                                          "Where the time went",
+                                          "Step time",
+                                          "Ranks",
+                                          "Also found",
+                                          "Sections",
+                                          "Observer"};
   size_t at = 0;
   for (const std::string& part : order) {
     const size_t found = text.find(part, at);
@@ -92,7 +103,8 @@ TEST(SummaryText, AnEmptyRunSaysSo) {
 
 TEST(SummaryText, FilesAreNamedWhenKnown) {
   EXPECT_FALSE(has(summary_text(examples::straggler()), "  Files"));
-  const std::string text = summary_text(examples::straggler(), {.folder = "logs/demo", .files = {"final_summary.json"}});
+  const std::string text =
+      summary_text(examples::straggler(), {.folder = "logs/demo", .files = {"final_summary.json"}});
   EXPECT_TRUE(has(text, "  Files   logs/demo"));
 }
 
@@ -105,7 +117,8 @@ TEST(SummaryText, ColourOnlyWhenAskedAndItChangesNoText) {
 }
 
 TEST(SummaryText, ExamplesFitInto100AndInto80Columns) {
-  for (const Snapshot& s : {examples::straggler(), examples::balanced(), examples::rank_lost(), examples::gpu_job(), examples::empty()}) {
+  for (const Snapshot& s :
+       {examples::straggler(), examples::balanced(), examples::rank_lost(), examples::gpu_job(), examples::empty()}) {
     EXPECT_LE(widest(summary_text(s)), 100u);
     EXPECT_LE(widest(summary_text(s, {.columns = 80})), 80u);
   }

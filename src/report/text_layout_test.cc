@@ -20,8 +20,8 @@ TEST(TextLayout, WidthCountsColumnsNotBytes) {
 TEST(TextLayout, PrintableTakesAwayWhatMovesTheCursor) {
   EXPECT_EQ(printable("a\x1b[31mb\nc"), "a [31mb c");
   EXPECT_EQ(printable("\xff"), "\xEF\xBF\xBD");
-  EXPECT_EQ(printable("\xc0\x80"), "\xEF\xBF\xBD\xEF\xBF\xBD");        // overlong NUL
-  EXPECT_EQ(printable("a\u202Eb"), "a b");                             // right-to-left override
+  EXPECT_EQ(printable("\xc0\x80"), "\xEF\xBF\xBD\xEF\xBF\xBD");          // overlong NUL
+  EXPECT_EQ(printable("a\u202Eb"), "a b");                               // right-to-left override
   EXPECT_EQ(printable("\xed\xa0\x80").find('\xed'), std::string::npos);  // a surrogate
 }
 

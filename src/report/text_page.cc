@@ -38,7 +38,8 @@ void TextPage::heading(std::string_view title, std::string_view aside) {
   line({{std::string(title), ink::kBold}, {aside.empty() ? "" : "  " + std::string(aside), ink::kDim}});
 }
 
-void TextPage::labelled(std::string_view label, const std::vector<std::string>& lines, size_t margin, std::string_view style) {
+void TextPage::labelled(std::string_view label, const std::vector<std::string>& lines, size_t margin,
+                        std::string_view style) {
   std::string head = pad_right(printable(label), margin);
   for (const std::string& part : lines) {
     line({{head, ink::kDim}, {part, style}});
@@ -50,7 +51,8 @@ void TextPage::paragraph(std::string_view label, std::string_view text, size_t m
   labelled(label, wrap(printable(text), columns_ - margin), margin, style);
 }
 
-void TextPage::phrases(std::string_view label, const std::vector<std::string>& items, size_t margin, std::string_view style) {
+void TextPage::phrases(std::string_view label, const std::vector<std::string>& items, size_t margin,
+                       std::string_view style) {
   std::vector<std::string> clean;
   for (const std::string& item : items) clean.push_back(printable(item));
   labelled(label, wrap_items(clean, " · ", columns_ - margin), margin, style);

@@ -14,7 +14,8 @@ namespace stepscope {
 
 // SGR parameters; empty = plain.
 namespace ink {
-inline constexpr std::string_view kPlain = "", kBold = "1", kDim = "2", kRed = "1;31", kYellow = "1;33", kGreen = "32", kCyan = "36";
+inline constexpr std::string_view kPlain = "", kBold = "1", kDim = "2", kRed = "1;31", kYellow = "1;33", kGreen = "32",
+                                  kCyan = "36";
 std::string_view of(Severity severity);
 }  // namespace ink
 
@@ -38,7 +39,8 @@ class TextPage {
   // `label` in the left margin of `margin` columns, the text wrapped right of it. Nothing for empty text.
   void paragraph(std::string_view label, std::string_view text, size_t margin, std::string_view style = ink::kPlain);
   // The same for a list of short phrases, joined by " · ".
-  void phrases(std::string_view label, const std::vector<std::string>& items, size_t margin, std::string_view style = ink::kPlain);
+  void phrases(std::string_view label, const std::vector<std::string>& items, size_t margin,
+               std::string_view style = ink::kPlain);
   // Indented by two. `style_of(row)` styles whole rows, `marker_of(row)` gives one column left of them.
   void table(const TextTable& table, const std::function<std::string_view(size_t)>& style_of = {},
              const std::function<std::string(size_t)>& marker_of = {});

@@ -37,13 +37,15 @@ std::vector<std::string> TextTable::lines(size_t columns) const {
     return sum - std::min(sum, kGap);
   };
   while (total() > columns) {
-    const auto worst = std::max_element(shown.begin(), shown.end(), [&](size_t a, size_t b) { return columns_[a].priority < columns_[b].priority; });
+    const auto worst = std::max_element(
+        shown.begin(), shown.end(), [&](size_t a, size_t b) { return columns_[a].priority < columns_[b].priority; });
     if (worst == shown.end() || columns_[*worst].priority == 0) break;
     shown.erase(worst);
   }
   // What still does not fit is taken from the widest column first.
   while (total() > columns && !shown.empty()) {
-    const size_t widest = *std::max_element(shown.begin(), shown.end(), [&](size_t a, size_t b) { return widths[a] < widths[b]; });
+    const size_t widest =
+        *std::max_element(shown.begin(), shown.end(), [&](size_t a, size_t b) { return widths[a] < widths[b]; });
     if (widths[widest] <= 1) {
       shown.pop_back();
       continue;

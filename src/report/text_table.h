@@ -1,5 +1,5 @@
-// A table of text cells that never grows beyond a width: columns have a priority, and the least important ones go first.
-// Cells are plain text; a style per row is applied around the finished cells, so that colour takes no width.
+// A table of text cells that never grows beyond a width: columns have a priority, and the least important ones go
+// first. Cells are plain text; a style per row is applied around the finished cells, so that colour takes no width.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@ namespace stepscope {
 
 struct TextColumn {
   std::string title;
-  bool right = true;       // numbers stand right
-  int priority = 0;        // 0 stays always; the highest number is left out first
+  bool right = true;  // numbers stand right
+  int priority = 0;   // 0 stays always; the highest number is left out first
   size_t least_width = 0;
 };
 

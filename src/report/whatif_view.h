@@ -1,5 +1,5 @@
-// What `stepscope whatif` prints about an operation trace: the verdict in sentences, then the figures. Pure functions of
-// the figures; the text names come from the trace's file and are made printable.
+// What `stepscope whatif` prints about an operation trace: the verdict in sentences, then the figures. Pure functions
+// of the figures; the text names come from the trace's file and are made printable.
 #pragma once
 
 #include <string>

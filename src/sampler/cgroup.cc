@@ -11,7 +11,7 @@ namespace stepscope {
 namespace {
 
 constexpr int kMaxDepth = 32;
-constexpr uint64_t kLimitsEvery = 30;  // samples: limits can be changed while a job runs
+constexpr uint64_t kLimitsEvery = 30;                    // samples: limits can be changed while a job runs
 constexpr double kNoLimitBytes = 4611686018427387904.0;  // 2^62: version 1 writes "none" as 2^63 less one page
 
 bool has_controller(std::string_view list, std::string_view name) {
@@ -81,7 +81,10 @@ std::optional<double> parse_memory_limit(std::string_view text) {
 }
 
 CgroupProbe::CgroupProbe(const ProcRoot& roots, const CgroupPaths& paths, size_t series_capacity)
-    : roots_(roots), paths_(paths), used_(series_capacity), throttled_share_(series_capacity),
+    : roots_(roots),
+      paths_(paths),
+      used_(series_capacity),
+      throttled_share_(series_capacity),
       throttled_ms_per_s_(series_capacity) {
   find_limits();
 }
@@ -184,7 +187,8 @@ void CgroupProbe::sample(uint64_t now_ns) {
     const auto usage = text ? take_u64(*text) : std::nullopt;
     if (usage) {
       text = read(memory_.folder, "memory.stat");
-      const uint64_t cache = text ? value_of(*text, memory_.v2 ? "inactive_file" : "total_inactive_file").value_or(0) : 0;
+      const uint64_t cache =
+          text ? value_of(*text, memory_.v2 ? "inactive_file" : "total_inactive_file").value_or(0) : 0;
       used_.add(now, static_cast<double>(*usage > cache ? *usage - cache : 0));
     }
     text = read(memory_.folder, memory_.v2 ? "memory.events" : "memory.oom_control");
@@ -200,7 +204,8 @@ void CgroupProbe::sample(uint64_t now_ns) {
   const auto periods = value_of(*text, "nr_periods"), throttled = value_of(*text, "nr_throttled");
   auto throttled_us = value_of(*text, "throttled_usec");
   if (const auto ns = value_of(*text, "throttled_time"); !throttled_us && ns) throttled_us = *ns / 1000;
-  if (periods && periods_ && throttled && throttled_periods_ && *periods >= *periods_ && *throttled >= *throttled_periods_) {
+  if (periods && periods_ && throttled && throttled_periods_ && *periods >= *periods_ &&
+      *throttled >= *throttled_periods_) {
     // No period at all: the group has no quota or slept; nothing was held back.
     const auto ran = static_cast<double>(*periods - *periods_);
     const auto held = static_cast<double>(*throttled - *throttled_periods_);

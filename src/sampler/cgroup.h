@@ -38,7 +38,10 @@ class CgroupProbe {
   CgroupFacts facts() const;
 
  private:
-  struct Level { std::string folder; bool v2 = false; };  // absolute; "" = none
+  struct Level {
+    std::string folder;
+    bool v2 = false;
+  };  // absolute; "" = none
 
   void find_limits();
   void find_memory();
@@ -50,7 +53,7 @@ class CgroupProbe {
   ProcRoot roots_;
   CgroupPaths paths_;
   SmallFile file_;
-  Level memory_, cpu_;       // where the tightest limit is
+  Level memory_, cpu_;  // where the tightest limit is
   CgroupFacts facts_;
   Series used_, throttled_share_, throttled_ms_per_s_;
   uint64_t last_ns_ = 0, samples_ = 0;

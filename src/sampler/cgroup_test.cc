@@ -22,7 +22,7 @@ TEST(Cgroup, Version1TakesTheTightestLimitsOnTheWayUp) {
   const CgroupFacts f = probe.facts();
   EXPECT_EQ(f.version, 1);
   EXPECT_EQ(f.path, "/jobs/train");
-  EXPECT_DOUBLE_EQ(*f.memory_limit_bytes, 17179869184.0);       // of /jobs
+  EXPECT_DOUBLE_EQ(*f.memory_limit_bytes, 17179869184.0);                // of /jobs
   EXPECT_DOUBLE_EQ(f.memory_used_bytes.last, 3000000000 - 800000000.0);  // there, without inactive file pages
   EXPECT_DOUBLE_EQ(*f.cpu_limit_cores, 1.5);
   EXPECT_DOUBLE_EQ(*f.cpuset_cores, 4);
@@ -35,7 +35,7 @@ TEST(Cgroup, Version2TakesTheTightestLimitsOnTheWayUp) {
   probe.sample(kSecond);
   const CgroupFacts f = probe.facts();
   EXPECT_EQ(f.version, 2);
-  EXPECT_DOUBLE_EQ(*f.memory_limit_bytes, 8589934592.0);        // of pod7
+  EXPECT_DOUBLE_EQ(*f.memory_limit_bytes, 8589934592.0);  // of pod7
   EXPECT_DOUBLE_EQ(f.memory_used_bytes.last, 4000000000.0);
   EXPECT_DOUBLE_EQ(*f.cpu_limit_cores, 2.0);
   EXPECT_DOUBLE_EQ(*f.cpuset_cores, 4);

@@ -102,7 +102,9 @@ void Device::sample_activity(NvmlApi& nvml, int64_t now) {
     return missing("SM, tensor and DRAM activity", a.error().message);
   }
   // Readings that the hardware could not complete come as NaN or beyond the range.
-  const auto put = [&](Series& s, double v) { if (v >= 0 && v <= 1.5) s.add(now, std::min(v, 1.0)); };
+  const auto put = [&](Series& s, double v) {
+    if (v >= 0 && v <= 1.5) s.add(now, std::min(v, 1.0));
+  };
   put(sm_active_, a->sm_share);
   put(tensor_active_, a->tensor_share);
   put(dram_active_, a->dram_share);

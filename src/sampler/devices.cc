@@ -24,8 +24,10 @@ void Devices::add_rank(int rank, int pid, const DeviceEnvironment& environment, 
   if (!tried_) {
     tried_ = true;
     auto opened = open_nvml();
-    if (opened) nvml_ = std::move(*opened);
-    else note("GPU health: " + opened.error().message);
+    if (opened)
+      nvml_ = std::move(*opened);
+    else
+      note("GPU health: " + opened.error().message);
   }
   if (!nvml_) return;
   remove_rank(rank);
@@ -66,7 +68,8 @@ std::optional<int> Devices::by_uuid(const std::string& uuid, uint64_t now_ns) {
   for (int gpu = 0; gpu < *count; ++gpu) {
     if (!mig || old_mig) {
       const auto id = nvml_->identity(gpu);
-      if (id && id->uuid.starts_with(gpu_uuid)) return old_mig ? by_index(gpu, now_ns) : follow(gpu, gpu, false, now_ns);
+      if (id && id->uuid.starts_with(gpu_uuid))
+        return old_mig ? by_index(gpu, now_ns) : follow(gpu, gpu, false, now_ns);
       continue;
     }
     for (const int instance : nvml_->open_mig(gpu)) {

@@ -35,8 +35,8 @@ class Devices {
  private:
   struct User {
     int rank, pid;
-    std::optional<int> guess;          // position in devices_
-    std::optional<int> device;         // position in devices_; by pid
+    std::optional<int> guess;   // position in devices_
+    std::optional<int> device;  // position in devices_; by pid
     bool gone = false;
   };
   struct Followed {

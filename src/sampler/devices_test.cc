@@ -81,7 +81,8 @@ TEST(Devices, OneCallSamplesAtMostOneDevice) {
     const std::set<int> touched(nvml->read_devices.begin(), nvml->read_devices.end());
     EXPECT_LE(touched.size(), 1u);
   }
-  for (const DeviceFacts& d : facts_of(devices, {0, 1, 2, 3, 4, 5, 6, 7}).devices) EXPECT_GE(d.utilization_share.count, 4u);
+  for (const DeviceFacts& d : facts_of(devices, {0, 1, 2, 3, 4, 5, 6, 7}).devices)
+    EXPECT_GE(d.utilization_share.count, 4u);
 }
 
 TEST(Devices, ThePidListOverridesTheGuess) {
@@ -198,7 +199,8 @@ TEST(VisibleDevices, ReadAsCudaReadsThem) {
 
 TEST(VisibleDevices, LocalRankOfTorchWinsOverSlurm) {
   using namespace std::string_literals;
-  const DeviceEnvironment e = parse_device_environment("A=1\0LOCAL_RANK=3\0SLURM_LOCALID=5\0CUDA_VISIBLE_DEVICES=4,5\0"s);
+  const DeviceEnvironment e =
+      parse_device_environment("A=1\0LOCAL_RANK=3\0SLURM_LOCALID=5\0CUDA_VISIBLE_DEVICES=4,5\0"s);
   EXPECT_EQ(e.local_rank, 3);
   EXPECT_EQ(e.visible, "4,5");
   EXPECT_EQ(parse_device_environment("SLURM_LOCALID=5\0"s).local_rank, 5);

@@ -12,7 +12,9 @@ namespace {
 
 constexpr size_t kMaxCores = 4096;
 
-struct PressureLine { const char *file, *kind; };
+struct PressureLine {
+  const char *file, *kind;
+};
 // In the order of HostSeries.
 constexpr std::array<PressureLine, 5> kPressure = {{{"pressure/cpu", "some"},
                                                     {"pressure/memory", "some"},
@@ -67,8 +69,9 @@ std::optional<double> HostProbe::Rate::per_s(std::optional<uint64_t> now, double
 HostProbe::HostProbe(const ProcRoot& roots, size_t series_capacity)
     : root_(::open(roots.proc.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)),
       page_bytes_(static_cast<double>(::sysconf(_SC_PAGESIZE))) {
-  for (Series* s : {&cpu_share_, &max_core_share_, &iowait_share_, &steal_share_, &load1_, &switches_per_s_, &faults_per_s_,
-                    &major_faults_per_s_, &available_, &swap_used_, &swap_in_per_s_, &swap_out_per_s_}) {
+  for (Series* s :
+       {&cpu_share_, &max_core_share_, &iowait_share_, &steal_share_, &load1_, &switches_per_s_, &faults_per_s_,
+        &major_faults_per_s_, &available_, &swap_used_, &swap_in_per_s_, &swap_out_per_s_}) {
     *s = Series(series_capacity);
   }
   pressure_share_.fill(Series(series_capacity));
@@ -158,7 +161,9 @@ void HostProbe::sample_memory(int64_t now) {
 void HostProbe::sample_vmstat(int64_t now, double seconds) {
   const auto text = file_.read(root_.get(), "vmstat");
   if (!text) return missing("page faults and swap rates");
-  const auto scaled = [&](std::optional<double> pages) { return pages ? std::optional(*pages * page_bytes_) : std::nullopt; };
+  const auto scaled = [&](std::optional<double> pages) {
+    return pages ? std::optional(*pages * page_bytes_) : std::nullopt;
+  };
   add(faults_per_s_, now, faults_.per_s(value_of(*text, "pgfault"), seconds));
   add(major_faults_per_s_, now, major_faults_.per_s(value_of(*text, "pgmajfault"), seconds));
   add(swap_in_per_s_, now, scaled(swap_in_.per_s(value_of(*text, "pswpin"), seconds)));
@@ -186,12 +191,23 @@ void HostProbe::fill(HostFacts& facts) const {
   facts.cores = core_count_;
   facts.memory_total_bytes = memory_total_;
   facts.swap_total_bytes = swap_total_;
-  facts.host = {cpu_share_.facts(),         max_core_share_.facts(),    iowait_share_.facts(),
-                steal_share_.facts(),       load1_.facts(),             switches_per_s_.facts(),
-                faults_per_s_.facts(),      major_faults_per_s_.facts(), available_.facts(),
-                swap_used_.facts(),         swap_in_per_s_.facts(),     swap_out_per_s_.facts(),
-                pressure_share_[0].facts(), pressure_share_[1].facts(), pressure_share_[2].facts(),
-                pressure_share_[3].facts(), pressure_share_[4].facts()};
+  facts.host = {cpu_share_.facts(),
+                max_core_share_.facts(),
+                iowait_share_.facts(),
+                steal_share_.facts(),
+                load1_.facts(),
+                switches_per_s_.facts(),
+                faults_per_s_.facts(),
+                major_faults_per_s_.facts(),
+                available_.facts(),
+                swap_used_.facts(),
+                swap_in_per_s_.facts(),
+                swap_out_per_s_.facts(),
+                pressure_share_[0].facts(),
+                pressure_share_[1].facts(),
+                pressure_share_[2].facts(),
+                pressure_share_[3].facts(),
+                pressure_share_[4].facts()};
   facts.unavailable.insert(facts.unavailable.end(), unavailable_.begin(), unavailable_.end());
 }
 

@@ -83,7 +83,8 @@ TEST(Host, SwapUseIsTotalLessFree) {
 
 TEST(Host, MissingFilesAreNamedOnceAndNeverZero) {
   RecordedTree tree("v1");
-  for (const char* name : {"proc/stat", "proc/meminfo", "proc/vmstat", "proc/pressure", "proc/loadavg"}) tree.remove(name);
+  for (const char* name : {"proc/stat", "proc/meminfo", "proc/vmstat", "proc/pressure", "proc/loadavg"})
+    tree.remove(name);
   HostProbe probe(tree.roots(), 64);
   for (int i = 1; i < 5; ++i) probe.sample(static_cast<uint64_t>(i) * kSecond);
   const HostFacts f = facts_of(probe);

@@ -10,7 +10,8 @@ bool names_python(const std::string& word) {
   if (!name.starts_with("python") && !name.starts_with("pypy")) return false;
   const size_t digits = name.find_first_of("0123456789.");
   const std::string stem = name.substr(0, digits);
-  const bool version = digits == std::string::npos || name.find_first_not_of("0123456789.t", digits) == std::string::npos;
+  const bool version =
+      digits == std::string::npos || name.find_first_not_of("0123456789.t", digits) == std::string::npos;
   return version && (stem == "python" || stem == "pypy");
 }
 
@@ -44,7 +45,8 @@ size_t after_options(const std::vector<std::string>& words, size_t at, HooksKept
 HooksKeptOut hooks_kept_out(const std::vector<std::string>& command) {
   HooksKeptOut found = HooksKeptOut::kNo;
   for (size_t at = 0; at < command.size(); ++at)
-    if (names_python(command[at])) at = after_options(command, at, found) - 1;  // what ended the options may be an interpreter, too
+    if (names_python(command[at]))
+      at = after_options(command, at, found) - 1;  // what ended the options may be an interpreter, too
   return found;
 }
 
@@ -55,9 +57,11 @@ HooksKeptOut hooks_kept_out_of(const std::vector<std::string>& interpreter) {
 }
 
 std::string kept_out_word(HooksKeptOut how, bool pth_installed) {
-  if (how == HooksKeptOut::kNoSite) return "python -S starts without site, so the hooks cannot come in: leave -S out to see this training";
+  if (how == HooksKeptOut::kNoSite)
+    return "python -S starts without site, so the hooks cannot come in: leave -S out to see this training";
   if (how == HooksKeptOut::kPathIgnored && !pth_installed)
-    return "python -I and -E do not look at PYTHONPATH, so the hooks cannot come in: leave them out, or install stepscope beside the training's torch";
+    return "python -I and -E do not look at PYTHONPATH, so the hooks cannot come in: leave them out, or install "
+           "stepscope beside the training's torch";
   return "";
 }
 

@@ -1,5 +1,5 @@
-// Python options, in a launch command or of a process, that keep our hooks out: the hooks come in through PYTHONPATH and, where stepscope is
-// installed in the training's own environment, through a .pth file there. Pure.
+// Python options, in a launch command or of a process, that keep our hooks out: the hooks come in through PYTHONPATH
+// and, where stepscope is installed in the training's own environment, through a .pth file there. Pure.
 #pragma once
 
 #include <string>

@@ -17,8 +17,8 @@ using nvml::Return;
 constexpr unsigned kSensorGpu = 0, kThresholdSlowdown = 1, kClockSm = 1, kVolatile = 0;
 constexpr unsigned long long kEventXid = 8;
 constexpr unsigned kFieldMemoryTemperature = 82;
-// Replays and recoveries. Not CRC errors: healthy links correct some all the time. Ampere and older tell totals over all
-// links, newer cards one link at a time (the scope); there a counter takes 1 ms, so that each call reads a few.
+// Replays and recoveries. Not CRC errors: healthy links correct some all the time. Ampere and older tell totals over
+// all links, newer cards one link at a time (the scope); there a counter takes 1 ms, so that each call reads a few.
 constexpr std::array<unsigned, 2> kFieldNvlinkTotals = {52, 59}, kFieldNvlinkPerLink = {161, 162};
 constexpr unsigned kMaxNvlinks = 32, kLinksPerCall = 3;
 constexpr unsigned kGpmSm = 2, kGpmTensor = 5, kGpmDram = 10;
@@ -166,7 +166,8 @@ Result<double> NvmlLibrary::read(int device, NvmlField field) {
     }
     case NvmlField::kTemperature: return unsigned_value(call(f_.temperature, d, kSensorGpu, &u));
     case NvmlField::kMemoryTemperature: return memory_temperature(d);
-    case NvmlField::kTemperatureSlowdown: return unsigned_value(call(f_.temperature_threshold, d, kThresholdSlowdown, &u));
+    case NvmlField::kTemperatureSlowdown:
+      return unsigned_value(call(f_.temperature_threshold, d, kThresholdSlowdown, &u));
     case NvmlField::kPower: return unsigned_value(call(f_.power_usage, d, &u), 1e-3);
     case NvmlField::kPowerLimit: return unsigned_value(call(f_.power_limit, d, &u), 1e-3);
     case NvmlField::kSmClock: return unsigned_value(call(f_.clock, d, kClockSm, &u));
@@ -208,7 +209,8 @@ Result<double> NvmlLibrary::memory_temperature(nvml::Device d) const {
   return static_cast<double>(value.value.u32);
 }
 
-std::optional<uint64_t> NvmlLibrary::field_sum(nvml::Device d, const std::array<unsigned, 2>& fields, unsigned scope) const {
+std::optional<uint64_t> NvmlLibrary::field_sum(nvml::Device d, const std::array<unsigned, 2>& fields,
+                                               unsigned scope) const {
   std::array<nvml::FieldValue, 2> values{};
   for (size_t i = 0; i < values.size(); ++i) {
     values[i].field = fields[i];
@@ -296,7 +298,8 @@ std::vector<int> NvmlLibrary::open_mig(int gpu) {
 }
 
 Status NvmlLibrary::watch_xids(const std::vector<int>& devices) {
-  if (!f_.event_set_create || !f_.event_register || !f_.event_wait || !f_.event_set_free) return fail("not in this driver");
+  if (!f_.event_set_create || !f_.event_register || !f_.event_wait || !f_.event_set_free)
+    return fail("not in this driver");
   if (!events_) {
     if (const Return rc = f_.event_set_create(&events_); rc != nvml::kSuccess) {
       events_ = nullptr;
@@ -362,17 +365,24 @@ Result<NvmlActivity> NvmlLibrary::activity(int device) {
   for (size_t i = 0; i < kIds.size(); ++i) {
     if (metrics_.metrics[i].result != nvml::kSuccess) return error(metrics_.metrics[i].result);
   }
-  return NvmlActivity{metrics_.metrics[0].value / 100, metrics_.metrics[1].value / 100, metrics_.metrics[2].value / 100};
+  return NvmlActivity{metrics_.metrics[0].value / 100, metrics_.metrics[1].value / 100,
+                      metrics_.metrics[2].value / 100};
 }
 
 }  // namespace
 
 const char* name(NvmlField field) {
-  static constexpr std::array<const char*, kNvmlFieldCount> kNames = {
-      "utilization",  "memory utilization", "memory used", "memory total", "temperature", "memory temperature",
-      "slowdown temperature", "power", "power limit", "SM clock", "highest SM clock", "clock event reasons",
-      "corrected ECC errors", "uncorrected ECC errors", "remapped rows", "PCIe replays", "PCIe width",
-      "highest PCIe width", "PCIe generation", "highest PCIe generation", "NVLink errors", "NVLinks"};
+  static constexpr std::array<const char*, kNvmlFieldCount> kNames = {"utilization",          "memory utilization",
+                                                                      "memory used",          "memory total",
+                                                                      "temperature",          "memory temperature",
+                                                                      "slowdown temperature", "power",
+                                                                      "power limit",          "SM clock",
+                                                                      "highest SM clock",     "clock event reasons",
+                                                                      "corrected ECC errors", "uncorrected ECC errors",
+                                                                      "remapped rows",        "PCIe replays",
+                                                                      "PCIe width",           "highest PCIe width",
+                                                                      "PCIe generation",      "highest PCIe generation",
+                                                                      "NVLink errors",        "NVLinks"};
   return kNames[static_cast<size_t>(field)];
 }
 

@@ -15,18 +15,47 @@ namespace stepscope {
 
 // Numbers that one call gives, in the units of the facts (shares 0..1, bytes, degrees Celsius, watts, MHz, counts).
 enum class NvmlField : uint8_t {
-  kUtilization, kMemoryUtilization, kMemoryUsed, kMemoryTotal, kTemperature, kMemoryTemperature, kTemperatureSlowdown,
-  kPower, kPowerLimit, kSmClock, kSmClockMax, kClockReasons, kEccCorrected, kEccUncorrected, kRemappedPending,
-  kPcieReplays, kPcieWidth, kPcieWidthMax, kPcieGeneration, kPcieGenerationMax, kNvlinkErrors, kNvlinksActive,
+  kUtilization,
+  kMemoryUtilization,
+  kMemoryUsed,
+  kMemoryTotal,
+  kTemperature,
+  kMemoryTemperature,
+  kTemperatureSlowdown,
+  kPower,
+  kPowerLimit,
+  kSmClock,
+  kSmClockMax,
+  kClockReasons,
+  kEccCorrected,
+  kEccUncorrected,
+  kRemappedPending,
+  kPcieReplays,
+  kPcieWidth,
+  kPcieWidthMax,
+  kPcieGeneration,
+  kPcieGenerationMax,
+  kNvlinkErrors,
+  kNvlinksActive,
 };
 inline constexpr size_t kNvmlFieldCount = 22;
 const char* name(NvmlField field);
 
-struct NvmlIdentity { std::string name, uuid, pci_bus; };
-struct NvmlProcess { uint32_t pid = 0; uint64_t memory_bytes = 0; };
-struct NvmlXid { int device = -1; uint64_t code = 0; };
+struct NvmlIdentity {
+  std::string name, uuid, pci_bus;
+};
+struct NvmlProcess {
+  uint32_t pid = 0;
+  uint64_t memory_bytes = 0;
+};
+struct NvmlXid {
+  int device = -1;
+  uint64_t code = 0;
+};
 // Since the previous call for the same device.
-struct NvmlActivity { double sm_share = 0, tensor_share = 0, dram_share = 0; };
+struct NvmlActivity {
+  double sm_share = 0, tensor_share = 0, dram_share = 0;
+};
 
 // Devices are numbered as opened: GPUs 0..gpu_count-1 in NVML's order, MIG instances as open_mig() returned them.
 // One thread.

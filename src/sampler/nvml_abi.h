@@ -13,14 +13,25 @@ using EventSet = void*;
 using GpmSample = void*;
 
 enum : Return {
-  kSuccess = 0, kUninitialized = 1, kInvalidArgument = 2, kNotSupported = 3, kNoPermission = 4, kNotFound = 6,
-  kInsufficientSize = 7, kTimeout = 10, kGpuLost = 15,
+  kSuccess = 0,
+  kUninitialized = 1,
+  kInvalidArgument = 2,
+  kNotSupported = 3,
+  kNoPermission = 4,
+  kNotFound = 6,
+  kInsufficientSize = 7,
+  kTimeout = 10,
+  kGpuLost = 15,
 };
 // GPUs are attached when their handle is fetched. (The flag that says so, 2, hides them altogether.)
 inline constexpr unsigned kInitDefault = 0;
 
-struct Utilization { unsigned gpu, memory; };
-struct Memory { unsigned long long total, free, used; };
+struct Utilization {
+  unsigned gpu, memory;
+};
+struct Memory {
+  unsigned long long total, free, used;
+};
 struct PciInfo {
   char legacy_bus_id[16];
   unsigned domain, bus, device, pci_device_id, pci_subsystem_id;
@@ -36,7 +47,15 @@ struct FieldValue {
   long long timestamp, latency_us;
   unsigned value_type;
   Return result;
-  union { double d; unsigned u32; unsigned long ul; unsigned long long u64; long long s64; int s32; unsigned short u16; } value;
+  union {
+    double d;
+    unsigned u32;
+    unsigned long ul;
+    unsigned long long u64;
+    long long s64;
+    int s32;
+    unsigned short u16;
+  } value;
 };
 struct EventData {
   Device device;
@@ -55,7 +74,9 @@ struct GpmMetrics {
   GpmSample sample1, sample2;
   GpmMetric metrics[kMaxGpmMetrics];
 };
-struct GpmSupport { unsigned version, supported; };
+struct GpmSupport {
+  unsigned version, supported;
+};
 
 static_assert(sizeof(PciInfo) == 68);
 static_assert(sizeof(ProcessInfo) == 24);
@@ -64,6 +85,7 @@ static_assert(sizeof(EventData) == 32);
 static_assert(sizeof(GpmMetric) == 40 && offsetof(GpmMetrics, metrics) == 24);
 
 // member name, symbol, parameters
+// clang-format off
 #define STEPSCOPE_NVML_FUNCTIONS(X)                                                           \
   X(init_with_flags, nvmlInitWithFlags, (unsigned))                                           \
   X(shutdown, nvmlShutdown, ())                                                               \
@@ -105,6 +127,7 @@ static_assert(sizeof(GpmMetric) == 40 && offsetof(GpmMetrics, metrics) == 24);
   X(gpm_sample_free, nvmlGpmSampleFree, (GpmSample))                                          \
   X(gpm_sample_get, nvmlGpmSampleGet, (Device, GpmSample))                                    \
   X(gpm_metrics_get, nvmlGpmMetricsGet, (GpmMetrics*))
+// clang-format on
 
 struct Functions {
 #define X(member, symbol, parameters) Return(*member) parameters = nullptr;

@@ -15,7 +15,9 @@ using testing::FakeNvmlState;
 // The library, built beside the test, with its state reset; stays loaded so that the state outlives the API under test.
 class Library {
  public:
-  explicit Library(const char* name) : path_((std::filesystem::read_symlink("/proc/self/exe").parent_path() / name).string()), handle_(::dlopen(path_.c_str(), RTLD_NOW)) {
+  explicit Library(const char* name)
+      : path_((std::filesystem::read_symlink("/proc/self/exe").parent_path() / name).string()),
+        handle_(::dlopen(path_.c_str(), RTLD_NOW)) {
     if (!handle_) return;
     state_ = reinterpret_cast<FakeNvmlState* (*)()>(::dlsym(handle_, "fake_nvml_state"))();
     *state_ = {};
@@ -71,7 +73,7 @@ TEST(Nvml, ReadsEveryFieldInItsUnit) {
   EXPECT_DOUBLE_EQ(value(api, NvmlField::kPcieReplays), 7);
   EXPECT_DOUBLE_EQ(value(api, NvmlField::kPcieWidth), 8);
   EXPECT_DOUBLE_EQ(value(api, NvmlField::kPcieWidthMax), 16);
-  EXPECT_DOUBLE_EQ(value(api, NvmlField::kNvlinkErrors), 7);    // of the totals that the driver knows
+  EXPECT_DOUBLE_EQ(value(api, NvmlField::kNvlinkErrors), 7);  // of the totals that the driver knows
   EXPECT_DOUBLE_EQ(value(api, NvmlField::kNvlinksActive), 17);
   EXPECT_FALSE(api.read(0, NvmlField::kPcieGeneration).has_value());  // this library has no such call
   EXPECT_EQ(api.read(0, NvmlField::kPcieGeneration).error().message, "not in this driver");

@@ -82,20 +82,30 @@ std::optional<ProcessStatus> parse_process_status(std::string_view text) {
     if (colon == std::string_view::npos) continue;
     const std::string_view key = line.substr(0, colon);
     std::string_view value = line.substr(colon + 1);
-    if (key == "VmRSS") { s.rss_bytes = kib(value); memory = true; }
-    else if (key == "RssAnon") s.anon_bytes = kib(value);
-    else if (key == "RssFile") s.file_bytes = kib(value);
-    else if (key == "RssShmem") s.shmem_bytes = kib(value);
-    else if (key == "VmSwap") s.swap_bytes = kib(value);
-    else if (key == "voluntary_ctxt_switches") s.voluntary_switches = take_u64(value);
-    else if (key == "nonvoluntary_ctxt_switches") s.involuntary_switches = take_u64(value);
-    else if (key == "Cpus_allowed_list") s.affinity_cores = count_list(take_word(value));
+    if (key == "VmRSS") {
+      s.rss_bytes = kib(value);
+      memory = true;
+    } else if (key == "RssAnon")
+      s.anon_bytes = kib(value);
+    else if (key == "RssFile")
+      s.file_bytes = kib(value);
+    else if (key == "RssShmem")
+      s.shmem_bytes = kib(value);
+    else if (key == "VmSwap")
+      s.swap_bytes = kib(value);
+    else if (key == "voluntary_ctxt_switches")
+      s.voluntary_switches = take_u64(value);
+    else if (key == "nonvoluntary_ctxt_switches")
+      s.involuntary_switches = take_u64(value);
+    else if (key == "Cpus_allowed_list")
+      s.affinity_cores = count_list(take_word(value));
   }
   return memory ? std::optional(s) : std::nullopt;
 }
 
 std::optional<ProcessIo> parse_process_io(std::string_view text) {
-  const auto rchar = value_of(text, "rchar"), read = value_of(text, "read_bytes"), write = value_of(text, "write_bytes");
+  const auto rchar = value_of(text, "rchar"), read = value_of(text, "read_bytes"),
+             write = value_of(text, "write_bytes");
   if (!rchar || !read || !write) return std::nullopt;
   return ProcessIo{*rchar, *read, *write};
 }

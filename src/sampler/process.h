@@ -13,11 +13,11 @@
 namespace stepscope {
 
 struct ProcessStat {
-  std::array<char, 17> name{};   // of the main thread, at most 16 bytes
+  std::array<char, 17> name{};  // of the main thread, at most 16 bytes
   char state = '?';
   int ppid = 0, threads = 0;
   uint64_t cpu_ticks = 0, major_faults = 0, start_ticks = 0;
-  uint64_t start_stack = 0;      // equal in parent and child: forked without exec; 0 = not readable
+  uint64_t start_stack = 0;  // equal in parent and child: forked without exec; 0 = not readable
 };
 std::optional<ProcessStat> parse_process_stat(std::string_view text);
 
@@ -30,7 +30,9 @@ struct ProcessStatus {
 // nullopt for a kernel thread or zombie (no memory).
 std::optional<ProcessStatus> parse_process_status(std::string_view text);
 
-struct ProcessIo { uint64_t rchar = 0, read_bytes = 0, write_bytes = 0; };
+struct ProcessIo {
+  uint64_t rchar = 0, read_bytes = 0, write_bytes = 0;
+};
 std::optional<ProcessIo> parse_process_io(std::string_view text);
 
 struct ProcessMaps {

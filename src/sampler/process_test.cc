@@ -129,7 +129,9 @@ TEST(Process, NamesWithBracketsAndSpacesDoNotShiftFields) {
   EXPECT_FALSE(parse_process_stat("").has_value());
 }
 
-TEST(Process, KernelThreadsHaveNoMemory) { EXPECT_FALSE(parse_process_status("Name:\tkthreadd\nPid:\t2\n").has_value()); }
+TEST(Process, KernelThreadsHaveNoMemory) {
+  EXPECT_FALSE(parse_process_status("Name:\tkthreadd\nPid:\t2\n").has_value());
+}
 
 RC_GTEST_PROP(Process, ParsersTakeAnyBytes, (const std::string& text)) {
   (void)parse_process_stat("1 (x) S " + text);

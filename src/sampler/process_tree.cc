@@ -53,7 +53,7 @@ void ProcessTree::list(SmallFile& file) {
 }
 
 const std::vector<ProcessTree::Descendant>& ProcessTree::refresh(const std::vector<int>& roots, int excluded,
-                                                                SmallFile& file) {
+                                                                 SmallFile& file) {
   found_.clear();
   if (!dir_ || roots.empty()) return found_;
   list(file);

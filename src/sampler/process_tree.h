@@ -35,7 +35,9 @@ class ProcessTree {
   const std::vector<Descendant>& refresh(const std::vector<int>& roots, int excluded, SmallFile& file);
 
  private:
-  struct CloseDir { void operator()(DIR* d) const { ::closedir(d); } };
+  struct CloseDir {
+    void operator()(DIR* d) const { ::closedir(d); }
+  };
 
   void list(SmallFile& file);
   const Known* find(int pid) const;

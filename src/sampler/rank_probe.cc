@@ -35,9 +35,33 @@ struct RankProbe::Impl {
   }
 
   std::vector<Series*> all() {
-    return {&steps, &cpu, &threads, &rss, &anon, &file, &shmem, &held, &uss, &pss, &run_delay, &voluntary, &involuntary,
-            &uninterruptible, &major_faults, &read, &rchar, &write, &workers_alive, &worker_cpu, &worker_rss,
-            &worker_held, &worker_run_delay, &worker_uninterruptible, &worker_read, &worker_rchar, &worker_uss,
+    return {&steps,
+            &cpu,
+            &threads,
+            &rss,
+            &anon,
+            &file,
+            &shmem,
+            &held,
+            &uss,
+            &pss,
+            &run_delay,
+            &voluntary,
+            &involuntary,
+            &uninterruptible,
+            &major_faults,
+            &read,
+            &rchar,
+            &write,
+            &workers_alive,
+            &worker_cpu,
+            &worker_rss,
+            &worker_held,
+            &worker_run_delay,
+            &worker_uninterruptible,
+            &worker_read,
+            &worker_rchar,
+            &worker_uss,
             &worker_pss};
   }
 
@@ -72,7 +96,8 @@ struct RankProbe::Impl {
   WorkerGrowth growth;
   std::vector<std::string> unavailable;
 
-  Series steps, cpu, threads, rss, anon, file, shmem, held, uss, pss, run_delay, voluntary, involuntary, uninterruptible;
+  Series steps, cpu, threads, rss, anon, file, shmem, held, uss, pss, run_delay, voluntary, involuntary,
+      uninterruptible;
   Series major_faults, read, rchar, write, workers_alive, worker_cpu, worker_rss, worker_held, worker_run_delay;
   Series worker_uninterruptible, worker_read, worker_rchar, worker_uss, worker_pss;
 };
@@ -108,9 +133,8 @@ size_t RankProbe::set_workers(const std::vector<Found>& found, size_t room, uint
   auto& workers = impl_->workers;
   const size_t before = workers.size();
   std::erase_if(workers, [&](const Process& w) {
-    return std::none_of(found.begin(), found.end(), [&](const Found& f) {
-      return f.pid == w.pid() && f.start_ticks == w.start_ticks();
-    });
+    return std::none_of(found.begin(), found.end(),
+                        [&](const Found& f) { return f.pid == w.pid() && f.start_ticks == w.start_ticks(); });
   });
   bool changed = workers.size() != before;
   size_t left_out = 0;
@@ -219,7 +243,8 @@ Process* RankProbe::Impl::due_maps(uint64_t interval_ns) {
   if (!self || !alive) return nullptr;
   Process* first = self->sampled() ? &*self : nullptr;
   for (Process& w : workers) {
-    if (w.sampled() && w.alive() && (!first || w.maps_due_ns(interval_ns) < first->maps_due_ns(interval_ns))) first = &w;
+    if (w.sampled() && w.alive() && (!first || w.maps_due_ns(interval_ns) < first->maps_due_ns(interval_ns)))
+      first = &w;
   }
   return first;
 }

@@ -31,7 +31,10 @@ class RankProbe {
 
   // The set of processes below it, as a search found it. Keeps those it knew, adds up to `room` new ones; returns how
   // many are not followed.
-  struct Found { int pid; uint64_t start_ticks; };
+  struct Found {
+    int pid;
+    uint64_t start_ticks;
+  };
   size_t set_workers(const std::vector<Found>& found, size_t room, uint64_t now_ns);
   size_t process_count() const;
 

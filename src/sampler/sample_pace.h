@@ -26,7 +26,8 @@ class SamplePace {
   uint64_t interval_ns(uint64_t least_ns, size_t devices) const {
     if (plain_ns_ < 0) return least_ns;
     const double mean_ns = plain_ns_ + std::max(0.0, slow_ns_ - plain_ns_) / slow_every_;
-    return std::max(least_ns, static_cast<uint64_t>(std::min(mean_ns * static_cast<double>(devices) / kMaxShare, kMaxIntervalNs)));
+    return std::max(
+        least_ns, static_cast<uint64_t>(std::min(mean_ns * static_cast<double>(devices) / kMaxShare, kMaxIntervalNs)));
   }
 
  private:

@@ -24,7 +24,8 @@ constexpr uint64_t kMinMapsIntervalNs = 10'000'000'000;
 constexpr uint64_t kCudaSearchNs = 5'000'000'000;
 constexpr int kCudaSearches = 120;  // ten minutes; a rank that has not opened CUDA by then computes elsewhere
 constexpr size_t kMaxCgroups = 64;
-// Reading memory maps is the dearest thing we do: a fifth of a percent of a core over time, with a reserve for the start.
+// Reading memory maps is the dearest thing we do: a fifth of a percent of a core over time, with a reserve for the
+// start.
 constexpr double kMapsShare = 0.002;
 constexpr double kMapsReserveNs = 300e6;
 
@@ -171,7 +172,8 @@ void Sampler::Impl::search_cuda(uint64_t now) {
 }
 
 void Sampler::Impl::read_maps(uint64_t now) {
-  if (last_ns > 0) maps_credit_ns = std::min(kMapsReserveNs, maps_credit_ns + kMapsShare * static_cast<double>(now - last_ns));
+  if (last_ns > 0)
+    maps_credit_ns = std::min(kMapsReserveNs, maps_credit_ns + kMapsShare * static_cast<double>(now - last_ns));
   for (size_t i = 0; i < options.max_processes && maps_credit_ns > 0; ++i) {
     RankProbe* first = nullptr;
     uint64_t due = now + 1;
@@ -230,7 +232,8 @@ HostFacts Sampler::facts() const {
     rank.probe.fill(p);
     p.cgroup = rank.cgroup;
     for (const std::string& u : rank.probe.unavailable()) {
-      if (std::find(out.unavailable.begin(), out.unavailable.end(), u) == out.unavailable.end()) out.unavailable.push_back(u);
+      if (std::find(out.unavailable.begin(), out.unavailable.end(), u) == out.unavailable.end())
+        out.unavailable.push_back(u);
     }
   }
   m.devices.fill(out);

@@ -18,15 +18,16 @@ class NvmlApi;
 
 struct SamplerOptions {
   ProcRoot roots;
-  uint64_t host_interval_ns = 1'000'000'000;     // host, cgroups, processes
-  uint64_t tree_interval_ns = 2'000'000'000;     // search for new descendants
-  uint64_t maps_interval_ns = 10'000'000'000;    // smaps_rollup per process; raised to 10 s when lower, stretched by its cost
+  uint64_t host_interval_ns = 1'000'000'000;  // host, cgroups, processes
+  uint64_t tree_interval_ns = 2'000'000'000;  // search for new descendants
+  uint64_t maps_interval_ns =
+      10'000'000'000;  // smaps_rollup per process; raised to 10 s when lower, stretched by its cost
   uint64_t device_interval_ns = 1'000'000'000;
-  size_t max_processes = 512;                    // followed in all; more are counted, not followed
+  size_t max_processes = 512;  // followed in all; more are counted, not followed
   size_t max_ranks = 256;
-  size_t series_capacity = 256;                  // points per series; thinned beyond
-  bool devices = true;                           // false: never touch NVML
-  std::shared_ptr<NvmlApi> nvml;                 // null: the system's library, opened when a rank has opened CUDA
+  size_t series_capacity = 256;   // points per series; thinned beyond
+  bool devices = true;            // false: never touch NVML
+  std::shared_ptr<NvmlApi> nvml;  // null: the system's library, opened when a rank has opened CUDA
   int node = 0;
 };
 

@@ -1,5 +1,5 @@
-// What one sample costs: eight ranks with four loader workers each (forked, sleeping) beside the other processes of this
-// machine. The agent samples once a second: microseconds here are millionths of one core, 10000 us would be 1 %.
+// What one sample costs: eight ranks with four loader workers each (forked, sleeping) beside the other processes of
+// this machine. The agent samples once a second: microseconds here are millionths of one core, 10000 us would be 1 %.
 #include <benchmark/benchmark.h>
 #include <signal.h>
 #include <sys/mman.h>

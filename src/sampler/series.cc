@@ -24,7 +24,8 @@ void Series::add(int64_t time_ns, double value) {
   ++pending_;
   pending_value_ += (value - pending_value_) / static_cast<double>(pending_);
   // Offsets, not times: a double cannot hold nanoseconds since boot exactly.
-  pending_offset_ns_ += (static_cast<double>(time_ns - pending_base_ns_) - pending_offset_ns_) / static_cast<double>(pending_);
+  pending_offset_ns_ +=
+      (static_cast<double>(time_ns - pending_base_ns_) - pending_offset_ns_) / static_cast<double>(pending_);
   if (pending_ < stride_) return;
   if (facts_.points.size() == capacity_) {
     // The finished point must have the new stride: merging first makes it half a point, so it waits for its pair.

@@ -1,6 +1,7 @@
 // A time series of fixed memory: when it is full, neighbouring points merge in pairs and each new point stands for
 // twice as many samples. Points are means of equal numbers of samples at their mean time, so straight lines stay
-// straight; the figures (count, mean, min, max, last) cover every sample. The first sample allocates, no later one does.
+// straight; the figures (count, mean, min, max, last) cover every sample. The first sample allocates, no later one
+// does.
 #pragma once
 
 #include <cstddef>

@@ -79,8 +79,10 @@ std::optional<uint64_t> value_of(std::string_view text, std::string_view key) {
     std::string_view line = take_line(text);
     if (!line.starts_with(key)) continue;
     line.remove_prefix(key.size());
-    if (!line.empty() && line.front() == ':') line.remove_prefix(1);
-    else if (line.empty() || !blank(line.front())) continue;
+    if (!line.empty() && line.front() == ':')
+      line.remove_prefix(1);
+    else if (line.empty() || !blank(line.front()))
+      continue;
     return take_u64(line);
   }
   return std::nullopt;
@@ -102,8 +104,10 @@ std::optional<int> count_list(std::string_view list) {
     if (last - *first >= kMaxListed || count > kMaxListed) return std::nullopt;
     count += last - *first + 1;
     any = true;
-    if (!list.empty() && list.front() == ',') list.remove_prefix(1);
-    else if (!list.empty() && list.front() != '\n') return std::nullopt;
+    if (!list.empty() && list.front() == ',')
+      list.remove_prefix(1);
+    else if (!list.empty() && list.front() != '\n')
+      return std::nullopt;
   }
   return any ? std::optional(static_cast<int>(count)) : std::nullopt;
 }

@@ -17,14 +17,17 @@ constexpr uint64_t kEarlyNs = 60 * kSecond, kEarlyEveryNs = kSecond / 2, kLaterE
 constexpr size_t kMaxSeen = 64, kMaxCommand = 120;
 
 // The library that every build of torch loads, and the module that the recorder lives in.
-bool has_torch(std::string_view maps) { return maps.find("/libtorch_cpu.so") != maps.npos || maps.find("/libtorch.so") != maps.npos; }
+bool has_torch(std::string_view maps) {
+  return maps.find("/libtorch_cpu.so") != maps.npos || maps.find("/libtorch.so") != maps.npos;
+}
 bool has_recorder(std::string_view maps) { return maps.find("/stepscope/_native.") != maps.npos; }
 
 // Value of a variable in a block of NAME=value, each ended by a NUL; nullopt when it is not there.
 std::optional<std::string_view> variable(std::string_view block, std::string_view name) {
   while (!block.empty()) {
     const std::string_view entry = block.substr(0, block.find('\0'));
-    if (entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=') return entry.substr(name.size() + 1);
+    if (entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=')
+      return entry.substr(name.size() + 1);
     block.remove_prefix(std::min(block.size(), entry.size() + 1));
   }
   return std::nullopt;
@@ -45,7 +48,8 @@ std::string reason_of(std::string_view arguments, std::string_view environment) 
   const auto disabled = variable(environment, "STEPSCOPE_DISABLE");
   if (disabled && !disabled->empty() && *disabled != "0") return "STEPSCOPE_DISABLE is set in its environment";
   if (kept_out == HooksKeptOut::kPathIgnored)
-    return "Python was started with -I or -E and does not look at PYTHONPATH; stepscope is not installed beside its torch";
+    return "Python was started with -I or -E and does not look at PYTHONPATH; stepscope is not installed beside its "
+           "torch";
   const auto path = variable(environment, "PYTHONPATH");
   if (!environment.empty() && (!path || path->find("/stepscope/_inject") == path->npos))
     return "PYTHONPATH in its environment was replaced and has lost stepscope's folder";

@@ -12,11 +12,13 @@ using testing::RecordedTree;
 constexpr uint64_t kSecond = 1'000'000'000;
 constexpr const char* kTorch = "7f00-7f01 r-xp 0 08:01 5 /usr/lib/python3/site-packages/torch/lib/libtorch_cpu.so\n";
 constexpr const char* kNative = "7f02-7f03 r-xp 0 08:01 6 /usr/lib/python3/site-packages/stepscope/_native.abi3.so\n";
-const std::string kHooked = "PATH=/bin" + std::string(1, '\0') + "PYTHONPATH=/x/stepscope/_inject" + std::string(1, '\0');
+const std::string kHooked =
+    "PATH=/bin" + std::string(1, '\0') + "PYTHONPATH=/x/stepscope/_inject" + std::string(1, '\0');
 
 struct Machine {
   RecordedTree tree{""};
-  void process(int pid, int parent, const std::string& maps, std::vector<std::string> arguments, const std::string& environment = kHooked) {
+  void process(int pid, int parent, const std::string& maps, std::vector<std::string> arguments,
+               const std::string& environment = kHooked) {
     const std::string folder = "proc/" + std::to_string(pid) + "/";
     std::string stat = std::to_string(pid) + " (python) S " + std::to_string(parent);
     for (int i = 5; i <= 52; ++i) stat += " " + std::to_string(i == 22 ? 1000 + pid : 0);
@@ -34,8 +36,8 @@ TEST(TorchProbe, TorchWithoutHooksIsFoundBelowTheCommandAndNowhereElse) {
   Machine m;
   m.process(10, 1, "", {"bash", "train.sh"});
   m.process(11, 10, kTorch, {"python", "train.py"}, "PYTHONPATH=/mine");
-  m.process(12, 1, kTorch, {"python", "other.py"});           // not ours
-  m.process(20, 10, kTorch, {"stepscope", "agent"});          // the observer
+  m.process(12, 1, kTorch, {"python", "other.py"});   // not ours
+  m.process(20, 10, kTorch, {"stepscope", "agent"});  // the observer
   TorchProbe probe = m.probe();
   EXPECT_FALSE(probe.found());
   probe.look(10, 20, kSecond);
@@ -74,12 +76,12 @@ TEST(TorchProbe, TheReasonIsWhatTheProcessTells) {
       {{"python", "-S", "t.py"}, kHooked, "-S"},
       {{"python", "-X", "dev", "-uS", "t.py"}, kHooked, "-S"},
       {{"python", "-I", "t.py"}, kHooked, "-I"},
-      {{"python", "-u", "t.py", "-S"}, kHooked, "not known"},        // the script's own flag
+      {{"python", "-u", "t.py", "-S"}, kHooked, "not known"},  // the script's own flag
       {{"python", "-c", "x", "-E"}, kHooked, "not known"},
       {{"python", "t.py"}, kHooked + "STEPSCOPE_DISABLE=1" + '\0', "STEPSCOPE_DISABLE"},
       {{"python", "t.py"}, kHooked + "STEPSCOPE_DISABLE=0" + '\0', "not known"},
       {{"python", "t.py"}, "PATH=/bin", "PYTHONPATH"},
-      {{"python", "t.py"}, "", "not known"},                          // another user's: not readable
+      {{"python", "t.py"}, "", "not known"},  // another user's: not readable
   };
   for (const auto& [arguments, environment, reason] : cases) {
     Machine m;

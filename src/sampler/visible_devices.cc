@@ -62,7 +62,9 @@ std::vector<VisibleDevice> parse_visible_devices(std::string_view list) {
 }
 
 bool uses_cuda(const std::string& proc, int pid) {
-  struct Close { void operator()(DIR* d) const { ::closedir(d); } };
+  struct Close {
+    void operator()(DIR* d) const { ::closedir(d); }
+  };
   const std::unique_ptr<DIR, Close> dir(::opendir((proc + "/" + std::to_string(pid) + "/fd").c_str()));
   if (!dir) return false;
   std::array<char, 64> target;

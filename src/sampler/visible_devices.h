@@ -17,8 +17,8 @@ struct DeviceEnvironment {
 DeviceEnvironment parse_device_environment(std::string_view text);
 
 struct VisibleDevice {
-  int index = -1;                      // of a GPU; -1 = named by uuid
-  std::string uuid;                    // "GPU-…" or "MIG-…", perhaps only its begin
+  int index = -1;    // of a GPU; -1 = named by uuid
+  std::string uuid;  // "GPU-…" or "MIG-…", perhaps only its begin
 };
 // As CUDA reads it: entries up to the first that is invalid; "" and "-1" hide all.
 std::vector<VisibleDevice> parse_visible_devices(std::string_view list);

@@ -12,8 +12,8 @@
 namespace stepscope::store {
 namespace {
 
-constexpr uint8_t kFormat = 0x10;  // high nibble of the first byte; the low one is the predictor
-constexpr int kLevel = 1;           // residuals are noise: deeper searches find nothing
+constexpr uint8_t kFormat = 0x10;       // high nibble of the first byte; the low one is the predictor
+constexpr int kLevel = 1;               // residuals are noise: deeper searches find nothing
 constexpr size_t kSampleValues = 1024;  // predictors are compared on so many values
 
 constexpr size_t kMiddleOfAll = 255, kMiddleOfRun = 15;  // values that a base is the median of
@@ -22,19 +22,23 @@ enum Predictor : uint8_t { kBase, kSeries, kPrevious, kAcross, kPredictors };
 enum PlaneMode : uint8_t { kZero, kRaw, kZstd };
 
 // Differences wrap, so that every int64 has a residual that brings it back.
-int64_t difference(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b)); }
+int64_t difference(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
+}
 int64_t sum(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
 
 int64_t middle(std::span<const int64_t> values, size_t most) {
   std::array<int64_t, kMiddleOfAll> sample;
   const size_t n = std::min(values.size(), most);
   for (size_t i = 0; i < n; ++i) sample[i] = values[i * values.size() / n];
-  std::nth_element(sample.begin(), sample.begin() + static_cast<ptrdiff_t>(n / 2), sample.begin() + static_cast<ptrdiff_t>(n));
+  std::nth_element(sample.begin(), sample.begin() + static_cast<ptrdiff_t>(n / 2),
+                   sample.begin() + static_cast<ptrdiff_t>(n));
   return sample[n / 2];
 }
 
 // What the value at `i` is expected to be, from values before it and the bases.
-int64_t expected(Predictor how, std::span<const int64_t> values, std::span<const int64_t> bases, size_t i, size_t length) {
+int64_t expected(Predictor how, std::span<const int64_t> values, std::span<const int64_t> bases, size_t i,
+                 size_t length) {
   switch (how) {
     case kSeries: return bases[i / length];
     case kPrevious: return i % length ? values[i - 1] : i ? values[i - length] : bases[0];
@@ -78,7 +82,8 @@ double estimate(Predictor how, std::span<const int64_t> values, std::span<const 
 double rough_estimate(Predictor how, std::span<const int64_t> values, std::span<const int64_t> bases, size_t length) {
   uint64_t all = 0;
   const size_t stride = values.size() / 256 + 1;
-  for (size_t i = 0; i < values.size(); i += stride) all |= zigzag(difference(values[i], expected(how, values, bases, i, length)));
+  for (size_t i = 0; i < values.size(); i += stride)
+    all |= zigzag(difference(values[i], expected(how, values, bases, i, length)));
   const double bytes = (std::bit_width(all) + 7) / 8;
   return bytes * static_cast<double>(values.size()) + (how == kSeries ? 3.0 * static_cast<double>(bases.size()) : 0);
 }
@@ -105,7 +110,9 @@ void ColumnCodec::put_plane(std::string& out, std::span<const uint8_t> plane, Ef
     return;
   }
   packed_.resize(ZSTD_compressBound(plane.size()));
-  const size_t size = compress_ && effort == Effort::kFull ? ZSTD_compress2(compress_.get(), packed_.data(), packed_.size(), plane.data(), plane.size()) : plane.size();
+  const size_t size = compress_ && effort == Effort::kFull
+                          ? ZSTD_compress2(compress_.get(), packed_.data(), packed_.size(), plane.data(), plane.size())
+                          : plane.size();
   if (ZSTD_isError(size) || size + 2 >= plane.size()) {
     out += static_cast<char>(kRaw);
     out.append(reinterpret_cast<const char*>(plane.data()), plane.size());
@@ -130,9 +137,12 @@ std::string ColumnCodec::encode(std::span<const int64_t> values, size_t length, 
   for (uint8_t p = kBase; p < kPredictors; ++p) {
     const auto how = static_cast<Predictor>(p);
     if (how == kSeries && effort == Effort::kFast) continue;
-    if (how != kSeries) bases[0] = common;
-    else bases[0] = first_base;
-    const double bits = effort == Effort::kFull ? estimate(how, values, bases, length) : rough_estimate(how, values, bases, length);
+    if (how != kSeries)
+      bases[0] = common;
+    else
+      bases[0] = first_base;
+    const double bits =
+        effort == Effort::kFull ? estimate(how, values, bases, length) : rough_estimate(how, values, bases, length);
     if (bits < least) least = bits, best = how;
   }
   bases[0] = best == kSeries ? first_base : common;
@@ -186,7 +196,8 @@ Status ColumnCodec::decode(std::string_view bytes, size_t count, size_t length, 
     } else if (mode == kZstd) {
       const auto size = take_varint(bytes);
       if (!size || *size > bytes.size() || !decompress_) return std::unexpected(damaged("a plane cut short"));
-      const size_t got = ZSTD_decompressDCtx(decompress_.get(), plane_.data(), count, bytes.data(), static_cast<size_t>(*size));
+      const size_t got =
+          ZSTD_decompressDCtx(decompress_.get(), plane_.data(), count, bytes.data(), static_cast<size_t>(*size));
       if (ZSTD_isError(got) || got != count) return std::unexpected(damaged("a plane does not unpack"));
       bytes.remove_prefix(static_cast<size_t>(*size));
     } else {

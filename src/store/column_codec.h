@@ -4,8 +4,8 @@
 // lossless for every int64. The encoder tries four predictors and keeps the one with the smallest residuals.
 //
 // Ownership: a codec holds zstd contexts and scratch memory; one per thread. Cost: about 10 ns per value each way.
-// Failure: encoding cannot fail (a plane that zstd refuses is stored raw). Decoding trusts no byte: memory is bounded by
-// the caller's count, and what does not fit is an Error.
+// Failure: encoding cannot fail (a plane that zstd refuses is stored raw). Decoding trusts no byte: memory is bounded
+// by the caller's count, and what does not fit is an Error.
 #pragma once
 
 #include <cstddef>

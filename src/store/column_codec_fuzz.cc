@@ -1,5 +1,5 @@
-// Bytes from anywhere as columns, segments and runs of samples: decoded or refused, never a crash, never more memory than
-// the caller's count; and what is encoded comes back.
+// Bytes from anywhere as columns, segments and runs of samples: decoded or refused, never a crash, never more memory
+// than the caller's count; and what is encoded comes back.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -54,9 +54,11 @@ void round_trip(Input in) {
   const bool fast = in.number(1) & 1;
   std::vector<int64_t> values, out;
   const size_t width = 1 + in.number(1) % 8;
-  while (!in.rest().empty() && values.size() < 4096) values.push_back(static_cast<int64_t>(in.number(width)) << (8 * (8 - width)) >> (in.rest().size() % 60));
+  while (!in.rest().empty() && values.size() < 4096)
+    values.push_back(static_cast<int64_t>(in.number(width)) << (8 * (8 - width)) >> (in.rest().size() % 60));
   values.resize(values.size() / length * length);
-  const std::string bytes = codec().encode(values, length, fast ? ColumnCodec::Effort::kFast : ColumnCodec::Effort::kFull);
+  const std::string bytes =
+      codec().encode(values, length, fast ? ColumnCodec::Effort::kFast : ColumnCodec::Effort::kFull);
   if (!codec().decode(bytes, values.size(), length, out) || out != values) std::abort();
 }
 

@@ -51,7 +51,7 @@ TEST(ColumnCodec, NoiseTakesWhatItsEntropyIs) {
 
 TEST(ColumnCodec, WhatRepeatsTakesNothing) {
   ColumnCodec codec;
-  EXPECT_LE(codec.encode(std::vector<int64_t>(8192, 1234567), 1024).size(), 8u);    // a constant
+  EXPECT_LE(codec.encode(std::vector<int64_t>(8192, 1234567), 1024).size(), 8u);  // a constant
   std::vector<int64_t> counting, per_rank, per_row;
   std::mt19937_64 random(5);
   for (int64_t i = 0; i < 8192; ++i) {
@@ -59,9 +59,9 @@ TEST(ColumnCodec, WhatRepeatsTakesNothing) {
     per_rank.push_back(static_cast<int64_t>(i / 1024) * 1'000'003);
     per_row.push_back(i < 1024 ? static_cast<int64_t>(random() % 256) : per_row[static_cast<size_t>(i) - 1024]);
   }
-  EXPECT_LE(codec.encode(counting, 1024).size(), 128u);                             // steps of one size
-  EXPECT_LE(codec.encode(per_rank, 1024).size(), 64u);                              // each rank its own constant
-  EXPECT_LE(codec.encode(per_row, 1024).size(), 1024u + 200);                        // all ranks alike: one rank's worth
+  EXPECT_LE(codec.encode(counting, 1024).size(), 128u);        // steps of one size
+  EXPECT_LE(codec.encode(per_rank, 1024).size(), 64u);         // each rank its own constant
+  EXPECT_LE(codec.encode(per_row, 1024).size(), 1024u + 200);  // all ranks alike: one rank's worth
 }
 
 RC_GTEST_PROP(ColumnCodec, DamageIsAnErrorOrAnotherColumn, (uint64_t seed)) {
@@ -74,8 +74,10 @@ RC_GTEST_PROP(ColumnCodec, DamageIsAnErrorOrAnotherColumn, (uint64_t seed)) {
   if (seed % 3 == 0) bytes.resize(random() % bytes.size());
   std::vector<int64_t> out;
   const Status status = codec.decode(bytes, 300, 100, out);
-  if (status) RC_ASSERT(out.size() == 300u);
-  else RC_ASSERT(status.error().message.starts_with("damaged column"));
+  if (status)
+    RC_ASSERT(out.size() == 300u);
+  else
+    RC_ASSERT(status.error().message.starts_with("damaged column"));
 }
 
 TEST(ColumnCodec, RefusesWhatCannotBe) {
@@ -83,14 +85,14 @@ TEST(ColumnCodec, RefusesWhatCannotBe) {
   std::vector<int64_t> out;
   const std::string good = codec.encode(std::vector<int64_t>{1, 2, 300}, 3);
   EXPECT_TRUE(codec.decode(good, 3, 3, out));
-  EXPECT_FALSE(codec.decode(good + "x", 3, 3, out));              // bytes left over
-  EXPECT_FALSE(codec.decode(good, 4, 4, out));                    // another size
+  EXPECT_FALSE(codec.decode(good + "x", 3, 3, out));  // bytes left over
+  EXPECT_FALSE(codec.decode(good, 4, 4, out));        // another size
   EXPECT_FALSE(codec.decode(good, 3, 0, out));
   EXPECT_FALSE(codec.decode(good, kMaxColumnValues + 1, 1, out));
   EXPECT_FALSE(codec.decode("", 3, 3, out));
-  EXPECT_FALSE(codec.decode(std::string("\x10\x09\x00", 3), 1, 1, out));   // nine bytes wide
-  EXPECT_FALSE(codec.decode(std::string("\x14\x00\x00", 3), 1, 1, out));   // no such predictor
-  EXPECT_FALSE(codec.decode(std::string("\x20\x00\x00", 3), 1, 1, out));   // no such format
+  EXPECT_FALSE(codec.decode(std::string("\x10\x09\x00", 3), 1, 1, out));      // nine bytes wide
+  EXPECT_FALSE(codec.decode(std::string("\x14\x00\x00", 3), 1, 1, out));      // no such predictor
+  EXPECT_FALSE(codec.decode(std::string("\x20\x00\x00", 3), 1, 1, out));      // no such format
   EXPECT_FALSE(codec.decode(std::string("\x10\x01\x00\x07", 4), 1, 1, out));  // no such plane mode
 }
 
@@ -104,7 +106,8 @@ RC_GTEST_PROP(Varint, ComesBack, (uint64_t value)) {
 }
 
 TEST(Varint, RefusesWhatDoesNotEndOrFit) {
-  for (const std::string& bytes : {std::string(), std::string("\x80"), std::string(10, '\xff'), std::string(9, '\x80') + "\x02"}) {
+  for (const std::string& bytes :
+       {std::string(), std::string("\x80"), std::string(10, '\xff'), std::string(9, '\x80') + "\x02"}) {
     std::string_view in = bytes;
     EXPECT_FALSE(take_varint(in));
   }

@@ -20,11 +20,13 @@ Status EventLog::write(Database& db) {
   if (!insert) return std::unexpected(insert.error());
   for (const RunEvent& e : waiting_) {
     const double at_s = static_cast<double>(e.time_ns - start_ns_) * 1e-9;
-    if (!insert->bind(at_s, e.attempt, null_if_negative(e.rank), null_if_negative(e.step), e.kind, e.text).run()) return std::unexpected(db.last_error());
+    if (!insert->bind(at_s, e.attempt, null_if_negative(e.rank), null_if_negative(e.step), e.kind, e.text).run())
+      return std::unexpected(db.last_error());
   }
   while (db.integer("SELECT count(*) FROM event") > static_cast<int64_t>(kMaxEvents)) {
-    Status status = db.exec("DELETE FROM event WHERE id IN (SELECT id FROM event WHERE kind = (SELECT kind FROM event GROUP BY kind "
-                            "ORDER BY count(*) DESC LIMIT 1) ORDER BY id LIMIT 4096)");
+    Status status = db.exec(
+        "DELETE FROM event WHERE id IN (SELECT id FROM event WHERE kind = (SELECT kind FROM event GROUP BY kind "
+        "ORDER BY count(*) DESC LIMIT 1) ORDER BY id LIMIT 4096)");
     if (!status) return status;
   }
   return {};

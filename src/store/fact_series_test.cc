@@ -39,8 +39,10 @@ TEST(FactSeries, EachNewSampleIsHandedOverOnce) {
   auto reader = RunReader::open(folder.file("run.db"));
   ASSERT_TRUE(reader);
   const auto keys = reader->series().value();
-  EXPECT_EQ(std::set<SeriesKey>(keys.begin(), keys.end()),
-            (std::set<SeriesKey>{{"host", -1, "cpu_share"}, {"rank", 1, "rss_bytes"}, {"worker", 1, "rss_bytes"}, {"device", 3, "power_w"}}));
+  EXPECT_EQ(
+      std::set<SeriesKey>(keys.begin(), keys.end()),
+      (std::set<SeriesKey>{
+          {"host", -1, "cpu_share"}, {"rank", 1, "rss_bytes"}, {"worker", 1, "rss_bytes"}, {"device", 3, "power_w"}}));
   const auto cpu = reader->samples({"host", -1, "cpu_share"}).value();
   ASSERT_EQ(cpu.size(), 3u);
   EXPECT_NEAR(cpu[1].at_s, 2, 1e-3);
@@ -61,8 +63,8 @@ TEST(FactSeries, EveryScopeHasItsSeries) {
   sample(facts.devices[0].dram_active_share, 1, 1);
   std::set<std::string> names;
   for_each_series(facts, [&](const SeriesKey& key, const SampledSeries&) { names.insert(key.scope + "." + key.name); });
-  EXPECT_EQ(names, (std::set<std::string>{"host.io_full_pressure_share", "cgroup.throttled_ms_per_s", "rank.write_bytes_per_s", "worker.pss_bytes",
-                                          "device.dram_active_share"}));
+  EXPECT_EQ(names, (std::set<std::string>{"host.io_full_pressure_share", "cgroup.throttled_ms_per_s",
+                                          "rank.write_bytes_per_s", "worker.pss_bytes", "device.dram_active_share"}));
 }
 
 }  // namespace

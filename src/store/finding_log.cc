@@ -14,14 +14,19 @@ bool same(const Finding& a, const Finding& b) {
 }
 
 std::optional<double> number(double value) { return std::isfinite(value) ? std::optional(value) : std::nullopt; }
-std::optional<std::string> text_or_null(const std::string& text) { return text.empty() ? std::nullopt : std::optional(one_line(text)); }
+std::optional<std::string> text_or_null(const std::string& text) {
+  return text.empty() ? std::nullopt : std::optional(one_line(text));
+}
 
 }  // namespace
 
 uint64_t FindingLog::put(int32_t attempt, const std::vector<Finding>& findings, int64_t step) {
   uint64_t refused = 0;
   std::map<Key, const Finding*> said;
-  for (const Finding& f : findings) said.emplace(Key{attempt, f.kind.str(), json_list(f.ranks), has(f.kind.id(), kToldApartByCause) ? f.cause.str() : f.phase}, &f);
+  for (const Finding& f : findings)
+    said.emplace(
+        Key{attempt, f.kind.str(), json_list(f.ranks), has(f.kind.id(), kToldApartByCause) ? f.cause.str() : f.phase},
+        &f);
   for (const auto& [key, finding] : said) {
     const auto found = entries_.find(key);
     if (found == entries_.end()) {
@@ -52,25 +57,35 @@ Status FindingLog::upsert(Statement& statement, const Key& key, const Entry& ent
   const Finding& f = entry.finding;
   const std::string victims = json_list(f.victims), json = to_json_ ? to_json_(f) : std::string();
   const std::optional<double> saves = f.saves_share ? number(*f.saves_share) : std::nullopt;
-  const bool ok = statement.bind(std::get<0>(key), std::get<1>(key), name(f.severity), f.scope(), std::get<2>(key), victims,
-                                 std::get<3>(key), text_or_null(f.cause.str()), text_or_null(f.pattern), null_if_negative(f.first_step),
-                                 null_if_negative(f.last_step), null_if_negative(f.detected_step), null_if_negative(entry.opened_step),
-                                 null_if_negative(entry.closed_step), number(f.cost_share), number(f.cost_seconds), saves, number(f.confidence),
-                                 number(f.coverage), text_or_null(f.section.str()), text_or_null(f.title), text_or_null(f.action), json).run();
+  const bool ok =
+      statement
+          .bind(std::get<0>(key), std::get<1>(key), name(f.severity), f.scope(), std::get<2>(key), victims,
+                std::get<3>(key), text_or_null(f.cause.str()), text_or_null(f.pattern), null_if_negative(f.first_step),
+                null_if_negative(f.last_step), null_if_negative(f.detected_step), null_if_negative(entry.opened_step),
+                null_if_negative(entry.closed_step), number(f.cost_share), number(f.cost_seconds), saves,
+                number(f.confidence), number(f.coverage), text_or_null(f.section.str()), text_or_null(f.title),
+                text_or_null(f.action), json)
+          .run();
   return ok ? Status() : std::unexpected(db.last_error());
 }
 
 Status FindingLog::write(Database& db) {
   if (!waits_) return {};
   auto statement = db.prepare(
-      "INSERT INTO finding(attempt, kind, severity, scope, ranks, victims, phase, cause, pattern, first_step, last_step, detected_step, "
-      "opened_step, closed_step, cost_share, cost_seconds, saves_share, confidence, coverage, section, title, action, json) "
-      "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT(attempt, kind, ranks, phase) DO UPDATE SET "
-      "severity = excluded.severity, scope = excluded.scope, victims = excluded.victims, cause = excluded.cause, pattern = excluded.pattern, "
+      "INSERT INTO finding(attempt, kind, severity, scope, ranks, victims, phase, cause, pattern, first_step, "
+      "last_step, detected_step, "
+      "opened_step, closed_step, cost_share, cost_seconds, saves_share, confidence, coverage, section, title, action, "
+      "json) "
+      "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT(attempt, kind, ranks, "
+      "phase) DO UPDATE SET "
+      "severity = excluded.severity, scope = excluded.scope, victims = excluded.victims, cause = excluded.cause, "
+      "pattern = excluded.pattern, "
       "first_step = excluded.first_step, last_step = excluded.last_step, detected_step = excluded.detected_step, "
-      "opened_step = min(opened_step, excluded.opened_step), closed_step = excluded.closed_step, cost_share = excluded.cost_share, "
+      "opened_step = min(opened_step, excluded.opened_step), closed_step = excluded.closed_step, cost_share = "
+      "excluded.cost_share, "
       "cost_seconds = excluded.cost_seconds, saves_share = excluded.saves_share, confidence = excluded.confidence, "
-      "coverage = excluded.coverage, section = excluded.section, title = excluded.title, action = excluded.action, json = excluded.json");
+      "coverage = excluded.coverage, section = excluded.section, title = excluded.title, action = excluded.action, "
+      "json = excluded.json");
   if (!statement) return std::unexpected(statement.error());
   for (const auto& [key, entry] : entries_) {
     if (!entry.changed) continue;

@@ -31,7 +31,8 @@ class FindingLog : public Part {
     int64_t opened_step = -1, closed_step = -1;
     bool open = true, changed = true;
   };
-  using Key = std::tuple<int32_t, std::string, std::string, std::string>;  // attempt, kind, ranks as JSON, phase or cause
+  using Key =
+      std::tuple<int32_t, std::string, std::string, std::string>;  // attempt, kind, ranks as JSON, phase or cause
   Status upsert(Statement& statement, const Key& key, const Entry& entry, Database& db);
 
   std::string (*to_json_)(const Finding&);

@@ -8,21 +8,24 @@
 namespace stepscope::store {
 namespace {
 
-constexpr uint8_t kCoarse = 32;      // quanta: of what stands beside the main ledger
+constexpr uint8_t kCoarse = 32;  // quanta: of what stands beside the main ledger
 constexpr uint8_t kLossDrop = 8, kMemoryDrop = 4;
 constexpr double kMaxMs = 1e12;
 
 constexpr std::array<std::string_view, kCategoryCount> kHostNames = {
-    "host_input_wait",     "host_h2d",        "host_forward",    "host_backward",   "host_optimizer",  "host_comm_transfer",
-    "host_straggler_wait", "host_host_pause", "host_compile",    "host_checkpoint", "host_validation", "host_logging",
-    "host_epoch_start",    "host_user_code",  "host_startup",    "host_teardown",   "host_hang",       "host_unattributed",
-    "host_unresolved"};
+    "host_input_wait",  "host_h2d",           "host_forward",        "host_backward",
+    "host_optimizer",   "host_comm_transfer", "host_straggler_wait", "host_host_pause",
+    "host_compile",     "host_checkpoint",    "host_validation",     "host_logging",
+    "host_epoch_start", "host_user_code",     "host_startup",        "host_teardown",
+    "host_hang",        "host_unattributed",  "host_unresolved"};
 
-constexpr std::array<std::string_view, kLaunchPhases.size()> kLaunchingNames = {"launching_forward", "launching_backward", "launching_optimizer"};
+constexpr std::array<std::string_view, kLaunchPhases.size()> kLaunchingNames = {
+    "launching_forward", "launching_backward", "launching_optimizer"};
 
 constexpr std::array<MetricInfo, kMetricCount> kMetrics = [] {
   std::array<MetricInfo, kMetricCount> all{};
-  for (size_t c = 0; c < kCategoryCount; ++c) all[c] = {static_cast<uint8_t>(16 + c), kCategoryNames[c], MetricKind::kTime, true};
+  for (size_t c = 0; c < kCategoryCount; ++c)
+    all[c] = {static_cast<uint8_t>(16 + c), kCategoryNames[c], MetricKind::kTime, true};
   all[kRest] = {10, "rest", MetricKind::kTime, true};
   all[kAbsent] = {8, "absent", MetricKind::kCount, true};
   all[kOutside] = {51, "transfer_outside", MetricKind::kTime, false};
@@ -49,7 +52,8 @@ constexpr std::array<MetricInfo, kMetricCount> kMetrics = [] {
   all[kGpu] = {96, "gpu", MetricKind::kCount, true};
   all[kHostBound] = {97, "host_bound", MetricKind::kCount, false};
   all[kDeviceComm] = {98, "device_comm", MetricKind::kTime, false};
-  for (size_t i = 0; i < kLaunchPhases.size(); ++i) all[kLaunching + i] = {static_cast<uint8_t>(99 + i), kLaunchingNames[i], MetricKind::kTime, false, kCoarse};
+  for (size_t i = 0; i < kLaunchPhases.size(); ++i)
+    all[kLaunching + i] = {static_cast<uint8_t>(99 + i), kLaunchingNames[i], MetricKind::kTime, false, kCoarse};
   all[kAllocated] = {104, "allocated_bytes", MetricKind::kFine, false, 1, kMemoryDrop};
   all[kReserved] = {105, "reserved_bytes", MetricKind::kFine, false, 1, kMemoryDrop};
   all[kActive] = {106, "active_bytes", MetricKind::kFine, false, 1, kMemoryDrop};
@@ -60,14 +64,17 @@ constexpr std::array<MetricInfo, kMetricCount> kMetrics = [] {
   all[kRetries] = {109, "retries", MetricKind::kCount, false};
   all[kOoms] = {110, "ooms", MetricKind::kCount, false};
   all[kDeviceFrees] = {111, "device_frees", MetricKind::kCount, false};
-  for (size_t c = 0; c < kCategoryCount; ++c) all[kHost + c] = {static_cast<uint8_t>(128 + c), kHostNames[c], MetricKind::kTime, true, kCoarse};
+  for (size_t c = 0; c < kCategoryCount; ++c)
+    all[kHost + c] = {static_cast<uint8_t>(128 + c), kHostNames[c], MetricKind::kTime, true, kCoarse};
   all[kHostRest] = {11, "host_rest", MetricKind::kTime, true, kCoarse};
   return all;
 }();
 
 double finite(double value, double limit) { return std::isfinite(value) ? std::clamp(value, -limit, limit) : 0; }
 int64_t quanta(double ms, double per_ms) { return std::llround(finite(ms, kMaxMs) * per_ms); }
-float to_ms(int64_t quanta, uint32_t quantum_ns) { return static_cast<float>(static_cast<double>(quanta) * quantum_ns * 1e-6); }
+float to_ms(int64_t quanta, uint32_t quantum_ns) {
+  return static_cast<float>(static_cast<double>(quanta) * quantum_ns * 1e-6);
+}
 double fine_to_double(const MetricValues& values, size_t metric, double otherwise) {
   const int64_t v = values[metric];
   return v == 0 ? otherwise : ordered_to_float(v > 0 ? v - 1 : v, kMetrics[metric].drop);
@@ -102,8 +109,12 @@ float take_ledger(const MetricValues& values, size_t first, size_t rest, LedgerM
   return static_cast<float>(wall * unit_ms);
 }
 
-uint32_t to_count(int64_t value) { return static_cast<uint32_t>(std::clamp<int64_t>(value, 0, std::numeric_limits<uint32_t>::max())); }
-int32_t to_int(int64_t value) { return static_cast<int32_t>(std::clamp<int64_t>(value, -1, std::numeric_limits<int32_t>::max())); }
+uint32_t to_count(int64_t value) {
+  return static_cast<uint32_t>(std::clamp<int64_t>(value, 0, std::numeric_limits<uint32_t>::max()));
+}
+int32_t to_int(int64_t value) {
+  return static_cast<int32_t>(std::clamp<int64_t>(value, -1, std::numeric_limits<int32_t>::max()));
+}
 
 }  // namespace
 
@@ -120,14 +131,16 @@ static void put_device(MetricValues& out, const FlatCell& cell, double per_ms) {
   out[kRetries] = static_cast<int64_t>(cell.retries);
   out[kOoms] = static_cast<int64_t>(cell.ooms);
   out[kDeviceFrees] = static_cast<int64_t>(cell.device_frees);
-  const std::pair<Metric, double> sizes[] = {{kAllocated, cell.allocated_bytes}, {kReserved, cell.reserved_bytes}, {kActive, cell.active_bytes},
-                                             {kInactiveSplit, cell.inactive_split_bytes}, {kPeakBytes, cell.peak_bytes}, {kHeldBytes, cell.held_bytes}};
+  const std::pair<Metric, double> sizes[] = {
+      {kAllocated, cell.allocated_bytes},          {kReserved, cell.reserved_bytes}, {kActive, cell.active_bytes},
+      {kInactiveSplit, cell.inactive_split_bytes}, {kPeakBytes, cell.peak_bytes},    {kHeldBytes, cell.held_bytes}};
   for (const auto& [metric, bytes] : sizes)
     if (bytes >= 0) put_fine(out, metric, bytes);
 }
 
 static void take_device(const MetricValues& values, Cell& cell, double quantum_ms) {
-  cell.device_comm_ms = values[kDeviceComm] <= 0 ? -1 : static_cast<float>(static_cast<double>(values[kDeviceComm] - 1) * quantum_ms);
+  cell.device_comm_ms =
+      values[kDeviceComm] <= 0 ? -1 : static_cast<float>(static_cast<double>(values[kDeviceComm] - 1) * quantum_ms);
   cell.allocated_bytes = fine_to_double(values, kAllocated, -1);
   cell.reserved_bytes = fine_to_double(values, kReserved, -1);
   cell.active_bytes = fine_to_double(values, kActive, -1);
@@ -142,13 +155,15 @@ static void take_device(const MetricValues& values, Cell& cell, double quantum_m
 static void take_stalls(const MetricValues& values, Cell& cell, uint32_t quantum_ns) {
   if (cell.stall_ms <= 0) return;
   const float unresolved_ms = std::clamp(cell.ms[index(Category::kUnresolved)], 0.0f, cell.stall_ms);
-  // Waiting beside nothing but unresolved time was in the same meetings; else which of the two it belongs to is not kept.
+  // Waiting beside nothing but unresolved time was in the same meetings; else which of the two it belongs to is not
+  // kept.
   const bool half_seen = unresolved_ms > 0 && cell.ms[index(Category::kCommTransfer)] <= 0;
   if (half_seen) return cell.stalls.push_back({0, 0, cell.stall_ms, 0, Category::kBackward, unresolved_ms});
   const float seen_ms = cell.stall_ms - unresolved_ms;
   const float outside_ms = std::clamp(to_ms(values[kOutside], quantum_ns), 0.0f, seen_ms);
   const float inside_ms = seen_ms - outside_ms;
-  if (inside_ms > 0) cell.stalls.push_back({kSeenGroup, 0, inside_ms, std::max(0.0f, inside_ms - cell.wait_ms), Category::kBackward});
+  if (inside_ms > 0)
+    cell.stalls.push_back({kSeenGroup, 0, inside_ms, std::max(0.0f, inside_ms - cell.wait_ms), Category::kBackward});
   if (outside_ms > 0) cell.stalls.push_back({kSeenGroup, 1, outside_ms, outside_ms, Category::kOptimizer});
   if (unresolved_ms > 0) cell.stalls.push_back({kUnseenGroup, 0, unresolved_ms, 0, Category::kBackward, unresolved_ms});
 }
@@ -158,7 +173,8 @@ static void take_host(const MetricValues& values, Cell& cell, double quantum_ms)
   if (cell.gpu) {
     cell.host_bound = to_count(values[kHostBound]);
     for (size_t i = 0; i < kLaunchPhases.size(); ++i)
-      cell.launching_ms[index(kLaunchPhases[i])] = static_cast<float>(static_cast<double>(values[kLaunching + i]) * quantum_ms * kCoarse);
+      cell.launching_ms[index(kLaunchPhases[i])] =
+          static_cast<float>(static_cast<double>(values[kLaunching + i]) * quantum_ms * kCoarse);
     cell.host_wall_ms = take_ledger(values, kHost, kHostRest, cell.host_ms, quantum_ms * kCoarse);
     return;
   }
@@ -174,10 +190,12 @@ FlatCell to_flat(const Cell& cell) {
   flat.ms = cell.ms;
   flat.wall_ms = cell.wall_ms, flat.caused_ms = cell.caused_ms, flat.cpu_ms = cell.cpu_ms;
   flat.gc_ms = cell.gc_ms, flat.sync_ms = cell.sync_ms;
-  flat.gpu = cell.gpu, flat.host_ms = cell.host_ms, flat.host_wall_ms = cell.host_wall_ms, flat.host_bound = cell.host_bound;
+  flat.gpu = cell.gpu, flat.host_ms = cell.host_ms, flat.host_wall_ms = cell.host_wall_ms,
+  flat.host_bound = cell.host_bound;
   flat.launching_ms = cell.launching_ms;
   flat.device_comm_ms = cell.device_comm_ms;
-  flat.allocated_bytes = cell.allocated_bytes, flat.reserved_bytes = cell.reserved_bytes, flat.active_bytes = cell.active_bytes;
+  flat.allocated_bytes = cell.allocated_bytes, flat.reserved_bytes = cell.reserved_bytes,
+  flat.active_bytes = cell.active_bytes;
   flat.inactive_split_bytes = cell.inactive_split_bytes, flat.peak_bytes = cell.peak_bytes;
   flat.held_bytes = cell.held_bytes, flat.h2d_bytes = cell.h2d_bytes;
   flat.retries = cell.retries, flat.ooms = cell.ooms, flat.device_frees = cell.device_frees;
@@ -206,7 +224,8 @@ MetricValues quantise(const FlatCell& cell, uint32_t quantum_ns) {
   if (cell.gpu) {
     out[kGpu] = 1;
     out[kHostBound] = cell.host_bound;
-    for (size_t i = 0; i < kLaunchPhases.size(); ++i) out[kLaunching + i] = quanta(cell.launching_ms[index(kLaunchPhases[i])], per_ms / kCoarse);
+    for (size_t i = 0; i < kLaunchPhases.size(); ++i)
+      out[kLaunching + i] = quanta(cell.launching_ms[index(kLaunchPhases[i])], per_ms / kCoarse);
     put_ledger(out, kHost, kHostRest, cell.host_ms, cell.host_wall_ms, per_ms / kCoarse);
   }
   out[kOutside] = quanta(cell.outside_ms, per_ms);
@@ -245,7 +264,8 @@ Cell restore(int rank, const MetricValues& values, uint32_t quantum_ns) {
   cell.caused_ms = to_ms(values[kCaused], quantum_ns);
   cell.gc_ms = to_ms(values[kGc], quantum_ns);
   cell.sync_ms = to_ms(values[kSync], quantum_ns);
-  cell.cpu_ms = values[kCpu] <= 0 ? -1 : static_cast<float>(static_cast<double>(values[kCpu] - 1) * kCoarse * quantum_ms);
+  cell.cpu_ms =
+      values[kCpu] <= 0 ? -1 : static_cast<float>(static_cast<double>(values[kCpu] - 1) * kCoarse * quantum_ms);
   cell.tags = to_count(values[kTags]);
   cell.has_loss = values[kLoss] != 0;
   cell.loss = fine_to_double(values, kLoss, 0);

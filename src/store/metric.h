@@ -21,12 +21,12 @@ namespace stepscope::store {
 enum class MetricKind : uint8_t { kTime, kFine, kReal, kCount };
 
 struct MetricInfo {
-  uint8_t id;              // in the file; never reused
-  std::string_view name;   // unit last
+  uint8_t id;             // in the file; never reused
+  std::string_view name;  // unit last
   MetricKind kind;
-  bool summed;             // kept as an exact sum when steps are thinned out
-  uint8_t scale = 1;       // kTime
-  uint8_t drop = 0;        // kFine
+  bool summed;        // kept as an exact sum when steps are thinned out
+  uint8_t scale = 1;  // kTime
+  uint8_t drop = 0;   // kFine
 };
 
 // Categories come first: metric number c is category c, id 16 + c. Where the main axis is the GPU's, the host's own
@@ -35,10 +35,43 @@ enum Metric : uint8_t {
   kRest = kCategoryCount,  // wall time that no category holds: 0 but for damaged input
   kAbsent,                 // 1 = the rank was not seen in this step
   kOutside,                // of comm_transfer: what blocked outside of backward
-  kTags, kCaused, kWaitedFor, kPeak, kLoss, kSamples, kTokens, kBytes, kCpu, kGc, kSync, kInvoluntary, kEpoch,
-  kCollectives, kSmallCollectives, kFetches, kFetchReady, kFetchOutOfOrder, kFetchInFlight, kSignature,
-  kGpu, kHostBound, kDeviceComm, kLaunching, kLaunchingLast = kLaunching + kLaunchPhases.size() - 1, kAllocated, kReserved, kActive, kInactiveSplit, kPeakBytes, kRetries, kOoms, kDeviceFrees, kHeldBytes, kH2dBytes,
-  kHost, kHostRest = kHost + kCategoryCount,
+  kTags,
+  kCaused,
+  kWaitedFor,
+  kPeak,
+  kLoss,
+  kSamples,
+  kTokens,
+  kBytes,
+  kCpu,
+  kGc,
+  kSync,
+  kInvoluntary,
+  kEpoch,
+  kCollectives,
+  kSmallCollectives,
+  kFetches,
+  kFetchReady,
+  kFetchOutOfOrder,
+  kFetchInFlight,
+  kSignature,
+  kGpu,
+  kHostBound,
+  kDeviceComm,
+  kLaunching,
+  kLaunchingLast = kLaunching + kLaunchPhases.size() - 1,
+  kAllocated,
+  kReserved,
+  kActive,
+  kInactiveSplit,
+  kPeakBytes,
+  kRetries,
+  kOoms,
+  kDeviceFrees,
+  kHeldBytes,
+  kH2dBytes,
+  kHost,
+  kHostRest = kHost + kCategoryCount,
   kMetricCount
 };
 
@@ -52,11 +85,14 @@ size_t metric_of_id(int64_t id);
 // One rank in one step as it waits to be written: a Cell without what the file does not keep.
 struct FlatCell {
   LedgerMs ms{}, host_ms{}, launching_ms{};
-  float wall_ms = 0, host_wall_ms = 0, device_comm_ms = -1, outside_ms = 0, caused_ms = 0, cpu_ms = -1, gc_ms = 0, sync_ms = 0;
+  float wall_ms = 0, host_wall_ms = 0, device_comm_ms = -1, outside_ms = 0, caused_ms = 0, cpu_ms = -1, gc_ms = 0,
+        sync_ms = 0;
   double loss = 0, samples = 0, tokens = 0, bytes = 0;
-  double allocated_bytes = -1, reserved_bytes = -1, active_bytes = -1, inactive_split_bytes = -1, peak_bytes = -1, held_bytes = -1, h2d_bytes = 0;
+  double allocated_bytes = -1, reserved_bytes = -1, active_bytes = -1, inactive_split_bytes = -1, peak_bytes = -1,
+         held_bytes = -1, h2d_bytes = 0;
   uint64_t signature = 0, retries = 0, ooms = 0, device_frees = 0;
-  uint32_t tags = 0, host_bound = 0, collectives = 0, small_collectives = 0, fetches = 0, fetch_ready = 0, fetch_out_of_order = 0, fetch_in_flight = 0;
+  uint32_t tags = 0, host_bound = 0, collectives = 0, small_collectives = 0, fetches = 0, fetch_ready = 0,
+           fetch_out_of_order = 0, fetch_in_flight = 0;
   int32_t involuntary_switches = -1, epoch = -1;
   int32_t waited_for = -1;  // the rank that caused most of its waiting, -1 = it did not wait
   bool present = false, has_loss = false, gpu = false;
@@ -67,7 +103,8 @@ using MetricValues = std::array<int64_t, kMetricCount>;
 FlatCell to_flat(const Cell& cell);
 MetricValues quantise(const FlatCell& cell, uint32_t quantum_ns);
 // Everything but segments, bucket times and single device operations. Stalls are three at most: of those
-// whose members were all seen all in backward as one and all outside as one, of kSeenGroup; the others as one, of kUnseenGroup.
+// whose members were all seen all in backward as one and all outside as one, of kSeenGroup; the others as one, of
+// kUnseenGroup.
 Cell restore(int rank, const MetricValues& values, uint32_t quantum_ns);
 bool is_absent(const MetricValues& values);  // the rank was not seen in this step: there is nothing to restore
 int32_t waited_for(const MetricValues& values);

@@ -60,10 +60,15 @@ RankStep step_of(const StepRow& row, const Cell& cell) {
   }
   if (cell.allocated_bytes >= 0) {
     const auto bytes = [](double value) { return static_cast<uint64_t>(std::clamp(value, 0.0, 1e18)); };
-    step.memory = DeviceMemory{.allocated_bytes = bytes(cell.allocated_bytes), .reserved_bytes = bytes(cell.reserved_bytes),
-                               .active_bytes = bytes(cell.active_bytes), .inactive_split_bytes = bytes(cell.inactive_split_bytes),
-                               .held_bytes = bytes(cell.held_bytes), .near_top = cell.allocated_bytes != cell.held_bytes,
-                               .peak_bytes = bytes(cell.peak_bytes), .retries = cell.retries, .ooms = cell.ooms,
+    step.memory = DeviceMemory{.allocated_bytes = bytes(cell.allocated_bytes),
+                               .reserved_bytes = bytes(cell.reserved_bytes),
+                               .active_bytes = bytes(cell.active_bytes),
+                               .inactive_split_bytes = bytes(cell.inactive_split_bytes),
+                               .held_bytes = bytes(cell.held_bytes),
+                               .near_top = cell.allocated_bytes != cell.held_bytes,
+                               .peak_bytes = bytes(cell.peak_bytes),
+                               .retries = cell.retries,
+                               .ooms = cell.ooms,
                                .device_frees = cell.device_frees};
   }
   if (cell.cpu_ms >= 0) step.usage = Usage{ns(cell.cpu_ms), std::max(0, cell.involuntary_switches), 0, 0};
@@ -84,7 +89,8 @@ void add_collectives(RankStep& step, const Cell& cell) {
     CollectiveIssue issue;
     issue.sequence = i;
     if (i >= small) {
-      issue.bytes = static_cast<uint64_t>(std::clamp(cell.bytes / std::max(1u, count - small), double{kSmallCollectiveBytes} + 1, 1e15));
+      issue.bytes = static_cast<uint64_t>(
+          std::clamp(cell.bytes / std::max(1u, count - small), double{kSmallCollectiveBytes} + 1, 1e15));
     }
     step.collectives.push_back(issue);
   }
@@ -94,7 +100,8 @@ bool outlives_attempt(const Finding& f) { return has(f.kind.id(), kOutlivesAttem
 
 class AttemptReplay {
  public:
-  AttemptReplay(int32_t attempt, const std::vector<RankLife>& lives, const std::vector<StoredGroup>& groups, EngineOptions options)
+  AttemptReplay(int32_t attempt, const std::vector<RankLife>& lives, const std::vector<StoredGroup>& groups,
+                EngineOptions options)
       : attempt_(attempt), engine_(std::move(options)) {
     for (const RankLife& life : lives)
       if (life.attempt == attempt) lives_[life.rank] = life, engine_.announce(life.rank, life.world_size);
@@ -163,7 +170,8 @@ void fill_run(Snapshot& snapshot, const StoredRun& run, const std::vector<RankLi
   for (const auto& [key, text] : run.versions) info.versions[key] = text;
   int64_t last_ns = 0;
   for (const RankLife& life : lives) last_ns = std::max({last_ns, life.end_ns, life.last_step_ns});
-  if (info.duration_s <= 0 && last_ns > run.start_ns) info.duration_s = static_cast<double>(last_ns - run.start_ns) * 1e-9;
+  if (info.duration_s <= 0 && last_ns > run.start_ns)
+    info.duration_s = static_cast<double>(last_ns - run.start_ns) * 1e-9;
 }
 
 }  // namespace
@@ -195,7 +203,8 @@ Result<Snapshot> rebuild_snapshot(RunReader& reader, const RebuildOptions& optio
       earlier.clear();
       for (Finding finding : past.findings) {
         if (!outlives_attempt(finding)) continue;
-        if (finding.title.find("(attempt ") == std::string::npos) finding.title += " (attempt " + std::to_string(now->attempt() + 1) + ")";
+        if (finding.title.find("(attempt ") == std::string::npos)
+          finding.title += " (attempt " + std::to_string(now->attempt() + 1) + ")";
         earlier.push_back(std::move(finding));
       }
     }
@@ -224,7 +233,9 @@ Result<Snapshot> rebuild_snapshot(RunReader& reader, const RebuildOptions& optio
   }
   fill_run(snapshot, *run, *lives);
   snapshot.observer.notes.push_back("worked out again from the run file");
-  if (reader.damaged()) snapshot.observer.notes.push_back(std::to_string(reader.damaged()) + " pieces of the run file are damaged: " + reader.damage());
+  if (reader.damaged())
+    snapshot.observer.notes.push_back(std::to_string(reader.damaged()) +
+                                      " pieces of the run file are damaged: " + reader.damage());
   return snapshot;
 }
 

@@ -70,7 +70,8 @@ TEST_P(Rebuild, SaysWhatTheLiveEngineSaid) {
   for (size_t r = 0; r < live.ranks.size(); ++r) {
     EXPECT_EQ(live.ranks[r].steps, again->ranks[r].steps);
     EXPECT_EQ(live.ranks[r].state, again->ranks[r].state);
-    EXPECT_NEAR(live.ranks[r].process_wall_ms, again->ranks[r].process_wall_ms, 1e-3 * live.ranks[r].process_wall_ms + 0.1);
+    EXPECT_NEAR(live.ranks[r].process_wall_ms, again->ranks[r].process_wall_ms,
+                1e-3 * live.ranks[r].process_wall_ms + 0.1);
   }
   for (const Finding& was : live.findings) {
     for (const Finding& is : again->findings) {
@@ -131,11 +132,15 @@ TEST(RebuildAttempts, ARankLostInAnEarlierAttemptIsStillTold) {
       for (int r = 0; r < 2; ++r) {
         RankLife& life = lives[static_cast<size_t>(r)];
         life.rank = r, life.world_size = 2, life.steps = 60, life.ended = true, life.attempt = attempt;
-        life.process_start_ns = 1'000'000'000'000, life.first_step_ns = 1'000'100'000'000, life.last_step_ns = 1'003'000'000'000;
+        life.process_start_ns = 1'000'000'000'000, life.first_step_ns = 1'000'100'000'000,
+        life.last_step_ns = 1'003'000'000'000;
         life.end_ns = life.last_step_ns + (r == 1 ? 1'000'000 : 50'000'000);
-        if (attempt == 0 && r == 1) life.exit_signal = 9;
-        else if (attempt == 0) life.exit_signal = 15;
-        else life.clean_exit = true, life.exit_code = 0;
+        if (attempt == 0 && r == 1)
+          life.exit_signal = 9;
+        else if (attempt == 0)
+          life.exit_signal = 15;
+        else
+          life.clean_exit = true, life.exit_code = 0;
       }
       writer.set_lives(lives);
     }
@@ -143,7 +148,8 @@ TEST(RebuildAttempts, ARankLostInAnEarlierAttemptIsStillTold) {
   auto reader = RunReader::open(folder.file("run.db"));
   const auto snapshot = rebuild_snapshot(*reader);
   ASSERT_TRUE(snapshot) << snapshot.error().message;
-  const auto lost = std::find_if(snapshot->findings.begin(), snapshot->findings.end(), [](const Finding& f) { return f.kind == FindingKind::kRankLost; });
+  const auto lost = std::find_if(snapshot->findings.begin(), snapshot->findings.end(),
+                                 [](const Finding& f) { return f.kind == FindingKind::kRankLost; });
   ASSERT_NE(lost, snapshot->findings.end()) << show(*snapshot);
   EXPECT_EQ(lost->ranks, std::vector<int>{1});
   EXPECT_NE(lost->title.find("(attempt 1)"), std::string::npos) << lost->title;

@@ -29,7 +29,9 @@ Status Retention::load(SegmentStore& store) {
   return {};
 }
 
-void Retention::add(const SegmentHead& head) { heads_.insert(std::upper_bound(heads_.begin(), heads_.end(), head, before), head); }
+void Retention::add(const SegmentHead& head) {
+  heads_.insert(std::upper_bound(heads_.begin(), heads_.end(), head, before), head);
+}
 
 void Retention::remove(int64_t id) {
   std::erase_if(heads_, [id](const SegmentHead& h) { return h.id == id; });
@@ -84,12 +86,14 @@ std::vector<SegmentHead> Retention::oldest_run(uint32_t level) const {
       if (pinned_.contains(h.id)) break;
     } else if (pinned_.contains(h.id)) {
       break;
-    } else if (h.level != level || h.attempt != run[0].attempt || h.ranks != run[0].ranks || h.step0 <= run.back().step1) {
+    } else if (h.level != level || h.attempt != run[0].attempt || h.ranks != run[0].ranks ||
+               h.step0 <= run.back().step1) {
       break;
     }
     rows += h.rows;
     if (!run.empty() && by_rows && left - rows < promised(level)) break;
-    const uint32_t most = 2 * std::min<uint32_t>(kMaxRows, static_cast<uint32_t>(kMaxCells / h.ranks));  // halved, it must fit
+    const uint32_t most =
+        2 * std::min<uint32_t>(kMaxRows, static_cast<uint32_t>(kMaxCells / h.ranks));  // halved, it must fit
     if (!run.empty() && (rows > 2 * target_rows(h.ranks, max_bytes_, full_steps_) || rows > most)) break;
     run.push_back(h);
   }
@@ -102,8 +106,10 @@ Status Retention::thin_level(uint32_t level, SegmentStore& store, ColumnCodec& c
   for (const SegmentHead& head : run) {
     auto segment = store.load(head, codec);
     if (segment && !parts.empty() && segment->ranks != parts[0].ranks) break;  // its turn comes
-    if (segment) parts.push_back(std::move(*segment));
-    else dropped_steps_ += head.steps;  // damaged on disk: nothing to keep of it
+    if (segment)
+      parts.push_back(std::move(*segment));
+    else
+      dropped_steps_ += head.steps;  // damaged on disk: nothing to keep of it
     if (Status status = store.remove(head.id); !status) return status;
     remove(head.id);
   }
@@ -126,9 +132,13 @@ Status Retention::enforce(SegmentStore& store, ColumnCodec& codec, unsigned oper
     uint32_t level = 0;
     while (level < kMaxLevel && (!over(level) || oldest_run(level).empty())) ++level;
     Status status;
-    if (level < kMaxLevel) status = thin_level(level, store, codec);
-    else if (static_cast<double>(bytes()) > 1.05 * share_ * static_cast<double>(max_bytes_) && heads_.size() > 1 && !pinned_.contains(heads_[0].id)) status = drop_oldest(store);
-    else return {};
+    if (level < kMaxLevel)
+      status = thin_level(level, store, codec);
+    else if (static_cast<double>(bytes()) > 1.05 * share_ * static_cast<double>(max_bytes_) && heads_.size() > 1 &&
+             !pinned_.contains(heads_[0].id))
+      status = drop_oldest(store);
+    else
+      return {};
     if (!status) return status;
   }
   return {};

@@ -1,7 +1,7 @@
 // Keeps the steps of the run file within their room: the newest are whole, older ones are thinned by halving, the more
-// the older. Level 0 may fill half of the room, the levels after it share the other half, each 0.7 of the one before; and
-// level 0 keeps the newest `full_steps` rows, further levels half as many each. What is over is thinned from its oldest
-// end into the next level.
+// the older. Level 0 may fill half of the room, the levels after it share the other half, each 0.7 of the one before;
+// and level 0 keeps the newest `full_steps` rows, further levels half as many each. What is over is thinned from its
+// oldest end into the next level.
 //
 // Holds the heads of all segments (some 100 bytes each, a few thousand at most). Work per call is bounded, so that a
 // flush stays short.
@@ -38,8 +38,8 @@ class Retention {
   uint64_t dropped_steps() const { return dropped_steps_; }
 
  private:
-  uint64_t room(uint32_t level) const;       // bytes
-  uint64_t promised(uint32_t level) const;   // rows that stay
+  uint64_t room(uint32_t level) const;      // bytes
+  uint64_t promised(uint32_t level) const;  // rows that stay
   uint64_t bytes_of(uint32_t level) const;
   bool over(uint32_t level) const;
   std::vector<SegmentHead> oldest_run(uint32_t level) const;

@@ -49,7 +49,8 @@ Contents read_all(const std::string& path) {
     out.error = reader.error().message;
     return out;
   }
-  const Status status = reader->for_each_row({}, [&](const StoredRow& row) { return out.steps.push_back(row.row.step), true; });
+  const Status status =
+      reader->for_each_row({}, [&](const StoredRow& row) { return out.steps.push_back(row.row.step), true; });
   if (!status) out.error = status.error().message;
   out.damaged = reader->damaged();
   return out;
@@ -369,7 +370,8 @@ void ask_everything(const std::string& path) {
   }
   size_t rows = 0;
   (void)reader->for_each_row({}, [&](const StoredRow&) { return ++rows < 1'000'000; });
-  (void)reader->run(), (void)reader->lives(), (void)reader->groups(), (void)reader->findings(), (void)reader->events(), (void)reader->snapshot();
+  (void)reader->run(), (void)reader->lives(), (void)reader->groups(), (void)reader->findings(), (void)reader->events(),
+      (void)reader->snapshot();
   (void)reader->sums();
   if (const auto series = reader->series())
     for (const SeriesKey& key : *series) (void)reader->samples(key);
@@ -398,7 +400,8 @@ TEST(RunDamage, ScribbledFilesNeverShowWrongRows) {
   uint64_t damaged = 0, refused = 0;
   for (int i = 0; i < 150; ++i) {
     std::string bytes = good;
-    for (uint64_t k = 0; k < 1 + random() % 40; ++k) bytes[100 + random() % (bytes.size() - 100)] = static_cast<char>(random());
+    for (uint64_t k = 0; k < 1 + random() % 40; ++k)
+      bytes[100 + random() % (bytes.size() - 100)] = static_cast<char>(random());
     write_file(folder.file("run.db"), bytes);
     ask_everything(folder.file("run.db"));
     auto reader = RunReader::open(folder.file("run.db"));
@@ -444,11 +447,13 @@ TEST(RunDamage, ForeignFilesAreRefusedInOneLine) {
   EXPECT_EQ(message(), "opened");
   sql("PRAGMA user_version = 2003");
   EXPECT_EQ(message(), path + ": run file of format 2.3, this stepscope reads format 1.x");
-  sql("PRAGMA user_version = 1007; ALTER TABLE run ADD COLUMN future TEXT; CREATE TABLE news(x); INSERT INTO metric VALUES(200, 'news', 'time')");
+  sql("PRAGMA user_version = 1007; ALTER TABLE run ADD COLUMN future TEXT; CREATE TABLE news(x); INSERT INTO metric "
+      "VALUES(200, 'news', 'time')");
   EXPECT_EQ(message(), "opened") << "a newer minor version";
   EXPECT_EQ(read_all(path).steps.size(), 9000u);
   // A table that is really a view, with SQL of the file's own.
-  sql("DROP TABLE event; CREATE VIEW event AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS id FROM n");
+  sql("DROP TABLE event; CREATE VIEW event AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i "
+      "AS id FROM n");
   EXPECT_NE(message().find("no table event"), std::string::npos);
 }
 

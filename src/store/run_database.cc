@@ -21,8 +21,8 @@ constexpr int kBusyMs = 10;  // the agent has rings to drain
 
 // File systems over a network: WAL needs memory that all readers share, which those do not give.
 bool is_network_fs(const std::string& path) {
-  constexpr uint32_t kTypes[] = {0x6969, 0x517b, 0xff534d42, 0xfe534d42, 0x0bd00bd0, 0x65735546, 0x47504653,
-                                 0x00c36400, 0x19830326, 0x01021997, 0x5346414f, 0xaad7aaea};
+  constexpr uint32_t kTypes[] = {0x6969,     0x517b,     0xff534d42, 0xfe534d42, 0x0bd00bd0, 0x65735546,
+                                 0x47504653, 0x00c36400, 0x19830326, 0x01021997, 0x5346414f, 0xaad7aaea};
   struct statfs fs;
   if (::statfs(path.c_str(), &fs) != 0) return false;
   return std::find(std::begin(kTypes), std::end(kTypes), static_cast<uint32_t>(fs.f_type)) != std::end(kTypes);
@@ -66,14 +66,17 @@ Status RunDatabase::prepare_file(const std::string& path, const RunWriterOptions
     if (Status status = check_schema(db_, file_name(path).c_str()); !status) return status;
     auto id = db_.prepare("SELECT run_id FROM run");
     if (!id) return std::unexpected(id.error());
-    if (id->step() != Statement::Step::kRow || id->text(0) != options.run_id) return fail(path + ": belongs to another run");
+    if (id->step() != Statement::Step::kRow || id->text(0) != options.run_id)
+      return fail(path + ": belongs to another run");
   } else {
-    const std::string sql = "PRAGMA page_size = " + std::to_string(options.page_bytes) + "; PRAGMA auto_vacuum = INCREMENTAL;";
+    const std::string sql =
+        "PRAGMA page_size = " + std::to_string(options.page_bytes) + "; PRAGMA auto_vacuum = INCREMENTAL;";
     if (Status status = db_.exec(sql.c_str()); !status) return status;
   }
   if (Status status = choose_journal(path, options.journal); !status) return status;
   if (Status status = db_.exec("PRAGMA synchronous = NORMAL; PRAGMA secure_delete = OFF; PRAGMA cache_size = -2048; "
-                               "PRAGMA temp_store = MEMORY; PRAGMA journal_size_limit = 4194304;"); !status) {
+                               "PRAGMA temp_store = MEMORY; PRAGMA journal_size_limit = 4194304;");
+      !status) {
     return status;
   }
   const int64_t page = std::max<int64_t>(512, db_.integer("PRAGMA page_size"));
@@ -94,10 +97,13 @@ Status RunDatabase::choose_journal(const std::string& path, RunJournal journal) 
     if (!set || set->step() != Statement::Step::kRow) return std::unexpected(db_.last_error());
     return {};
   }
-  sqlite3_wal_hook(db_.raw(), [](void* self, sqlite3*, const char*, int pages) {
-    static_cast<RunDatabase*>(self)->wal_pages_ = pages;
-    return SQLITE_OK;
-  }, this);
+  sqlite3_wal_hook(
+      db_.raw(),
+      [](void* self, sqlite3*, const char*, int pages) {
+        static_cast<RunDatabase*>(self)->wal_pages_ = pages;
+        return SQLITE_OK;
+      },
+      this);
   return {};
 }
 
@@ -141,7 +147,8 @@ void RunDatabase::checkpoint() {
   int pages = 0, done = 0;
   const bool too_long = wal_pages_ > max_wal_pages_;
   if (too_long) sqlite3_busy_timeout(db_.raw(), 0);  // a reader that holds on holds on for long
-  const int code = sqlite3_wal_checkpoint_v2(db_.raw(), nullptr, too_long ? SQLITE_CHECKPOINT_RESTART : SQLITE_CHECKPOINT_PASSIVE, &pages, &done);
+  const int code = sqlite3_wal_checkpoint_v2(
+      db_.raw(), nullptr, too_long ? SQLITE_CHECKPOINT_RESTART : SQLITE_CHECKPOINT_PASSIVE, &pages, &done);
   if (too_long) sqlite3_busy_timeout(db_.raw(), kBusyMs);
   if (code == SQLITE_OK && pages == done) wal_pages_ = 0;  // the next writer begins the journal anew
 }

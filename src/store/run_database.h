@@ -21,7 +21,7 @@ class RunDatabase {
   // kBusy: somebody else holds the file (or keeps its journal from being emptied); nothing was begun.
   enum class Begin { kBegun, kBusy, kError };
   Begin begin();
-  Begin commit();      // kBusy, kError: rolled back
+  Begin commit();  // kBusy, kError: rolled back
   void roll_back();
 
   uint64_t file_bytes();

@@ -54,16 +54,20 @@ constexpr size_t kMaxLoaders = 64;
 void read_fact(const std::string& text, RankLife& life) {
   const size_t bar = text.find('|');
   if (bar == std::string::npos) return;
-  keep_config_fact(life.configuration, parse_config_fact(std::strtoull(text.c_str(), nullptr, 10), std::string_view(text).substr(bar + 1)));
+  keep_config_fact(life.configuration,
+                   parse_config_fact(std::strtoull(text.c_str(), nullptr, 10), std::string_view(text).substr(bar + 1)));
 }
 
 }  // namespace
 
-constexpr uint64_t OutOfMemory::*kOomBytes[] = {&OutOfMemory::requested_bytes, &OutOfMemory::allocated_bytes, &OutOfMemory::reserved_bytes,
-                                                &OutOfMemory::capacity_bytes, &OutOfMemory::largest_free_block_bytes,
-                                                &OutOfMemory::device_free_bytes, &OutOfMemory::inactive_split_bytes, &OutOfMemory::grown_bytes};
-constexpr const char* kOomNames[] = {"requested_bytes", "allocated_bytes", "reserved_bytes", "capacity_bytes",
-                                     "largest_free_block_bytes", "device_free_bytes", "inactive_split_bytes", "grown_bytes"};
+constexpr uint64_t OutOfMemory::* kOomBytes[] = {
+    &OutOfMemory::requested_bytes,          &OutOfMemory::allocated_bytes,
+    &OutOfMemory::reserved_bytes,           &OutOfMemory::capacity_bytes,
+    &OutOfMemory::largest_free_block_bytes, &OutOfMemory::device_free_bytes,
+    &OutOfMemory::inactive_split_bytes,     &OutOfMemory::grown_bytes};
+constexpr const char* kOomNames[] = {
+    "requested_bytes",          "allocated_bytes",   "reserved_bytes",       "capacity_bytes",
+    "largest_free_block_bytes", "device_free_bytes", "inactive_split_bytes", "grown_bytes"};
 constexpr size_t kMaxOoms = 16;
 
 json oom_json(const OutOfMemory& oom) {
@@ -87,16 +91,25 @@ void read_ooms(const json& list, std::vector<OutOfMemory>& out) {
 }
 
 std::string life_detail(const RankLife& life) {
-  json out = {{"process_start_ns", life.process_start_ns}, {"first_step_ns", life.first_step_ns}, {"last_step_ns", life.last_step_ns},
-              {"end_ns", life.end_ns}, {"init_begin_ns", life.init_begin_ns}, {"init_end_ns", life.init_end_ns},
-              {"exception_ns", life.exception_ns}, {"ended", life.ended}, {"clean_exit", life.clean_exit}, {"stopped", life.stopped},
-              {"teardown_begun", life.teardown_begun}, {"torn", life.torn}};
+  json out = {{"process_start_ns", life.process_start_ns},
+              {"first_step_ns", life.first_step_ns},
+              {"last_step_ns", life.last_step_ns},
+              {"end_ns", life.end_ns},
+              {"init_begin_ns", life.init_begin_ns},
+              {"init_end_ns", life.init_end_ns},
+              {"exception_ns", life.exception_ns},
+              {"ended", life.ended},
+              {"clean_exit", life.clean_exit},
+              {"stopped", life.stopped},
+              {"teardown_begun", life.teardown_begun},
+              {"torn", life.torn}};
   if (!life.open_detail.empty()) out["open_detail"] = life.open_detail;
   if (!life.unavailable.empty()) out["unavailable"] = life.unavailable;
   if (life.group_destroyed) out["group_destroyed"] = true;
   if (!life.device.empty()) out["device"] = life.device;
   if (!life.training_loaders.empty()) out["training_loaders"] = life.training_loaders;
-  for (const ConfigFact& fact : life.configuration) out["configuration"].push_back(std::to_string(fact.id) + "|" + config_fact_text(fact));
+  for (const ConfigFact& fact : life.configuration)
+    out["configuration"].push_back(std::to_string(fact.id) + "|" + config_fact_text(fact));
   if (life.device_memory_bytes) out["device_memory_bytes"] = life.device_memory_bytes;
   for (const OutOfMemory& oom : life.out_of_memory) out["out_of_memory"].push_back(oom_json(oom));
   out["startup_ns"] = ledger_json(life.startup);
@@ -123,15 +136,18 @@ void read_life_detail(std::string_view text, RankLife& life) {
   read_number(from, "torn", life.torn);
   read_number(from, "device_memory_bytes", life.device_memory_bytes);
   if (const auto found = from.find("out_of_memory"); found != from.end()) read_ooms(*found, life.out_of_memory);
-  if (const auto found = from.find("open_detail"); found != from.end() && found->is_string()) life.open_detail = found->get<std::string>();
+  if (const auto found = from.find("open_detail"); found != from.end() && found->is_string())
+    life.open_detail = found->get<std::string>();
   if (const auto found = from.find("unavailable"); found != from.end() && found->is_array())
     for (const json& item : *found)
       if (item.is_string()) life.unavailable.push_back(item.get<std::string>());
   read_number(from, "group_destroyed", life.group_destroyed);
-  if (const auto found = from.find("device"); found != from.end() && found->is_string()) life.device = found->get<std::string>();
+  if (const auto found = from.find("device"); found != from.end() && found->is_string())
+    life.device = found->get<std::string>();
   if (const auto found = from.find("training_loaders"); found != from.end() && found->is_array())
     for (const json& item : *found)
-      if (item.is_number_unsigned() && life.training_loaders.size() < kMaxLoaders) life.training_loaders.push_back(item.get<uint64_t>());
+      if (item.is_number_unsigned() && life.training_loaders.size() < kMaxLoaders)
+        life.training_loaders.push_back(item.get<uint64_t>());
   if (const auto found = from.find("configuration"); found != from.end() && found->is_array())
     for (const json& item : *found)
       if (item.is_string()) read_fact(item.get<std::string>(), life);
@@ -150,7 +166,8 @@ void RunFacts::set_lives(int32_t attempt, const std::vector<RankLife>& lives) {
 }
 
 void RunFacts::set_group(int32_t attempt, uint64_t id, const std::string& description, const std::vector<int>& ranks) {
-  if (groups_.size() < kMaxRankGroups) groups_.insert_or_assign({attempt, id}, StoredGroup{attempt, id, description, ranks});
+  if (groups_.size() < kMaxRankGroups)
+    groups_.insert_or_assign({attempt, id}, StoredGroup{attempt, id, description, ranks});
 }
 
 bool RunFacts::set_snapshot(std::string json, int64_t step, int64_t time_ns) {
@@ -163,22 +180,29 @@ Status RunFacts::write_run(Database& db) {
   auto insert = db.prepare("INSERT OR REPLACE INTO run VALUES(1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   if (!insert) return std::unexpected(insert.error());
   TextPairs versions(run_.versions.begin(), run_.versions.end());
-  const bool ok = insert->bind(one_line(run_.name), one_line(run_.started_at), run_.duration_s, run_.world_size, run_.nodes, run_.attempts,
-                               run_.status.empty() ? "running" : run_.status, run_.exit_code, json_list(run_.command), json_object(versions),
-                               run_id_, start_ns_).run();
+  const bool ok = insert
+                      ->bind(one_line(run_.name), one_line(run_.started_at), run_.duration_s, run_.world_size,
+                             run_.nodes, run_.attempts, run_.status.empty() ? "running" : run_.status, run_.exit_code,
+                             json_list(run_.command), json_object(versions), run_id_, start_ns_)
+                      .run();
   return ok ? Status() : std::unexpected(db.last_error());
 }
 
 Status RunFacts::write_lives(Database& db) {
-  auto insert = db.prepare("INSERT OR REPLACE INTO rank VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  auto insert =
+      db.prepare("INSERT OR REPLACE INTO rank VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   if (!insert) return std::unexpected(insert.error());
   for (const auto& [key, life] : lives_) {
-    const std::optional<std::string> exception = life.exception.empty() ? std::nullopt : std::optional(one_line(life.exception));
-    const bool ok = insert->bind(key.first, key.second, life.local_rank, life.node_rank, one_line(life.hostname), life.pid, life.world_size,
-                                 spelling(state_of(life)), life.steps, seconds(life.process_start_ns, start_ns_), seconds(life.first_step_ns, start_ns_),
-                                 seconds(life.last_step_ns, start_ns_), seconds(life.end_ns, start_ns_), null_if_negative(life.exit_code),
-                                 null_if(life.exit_signal == 0, life.exit_signal), exception,
-                                 name(life.open_phase), life.records, life.lost, life_detail(life)).run();
+    const std::optional<std::string> exception =
+        life.exception.empty() ? std::nullopt : std::optional(one_line(life.exception));
+    const bool ok = insert
+                        ->bind(key.first, key.second, life.local_rank, life.node_rank, one_line(life.hostname),
+                               life.pid, life.world_size, spelling(state_of(life)), life.steps,
+                               seconds(life.process_start_ns, start_ns_), seconds(life.first_step_ns, start_ns_),
+                               seconds(life.last_step_ns, start_ns_), seconds(life.end_ns, start_ns_),
+                               null_if_negative(life.exit_code), null_if(life.exit_signal == 0, life.exit_signal),
+                               exception, name(life.open_phase), life.records, life.lost, life_detail(life))
+                        .run();
     if (!ok) return std::unexpected(db.last_error());
   }
   return {};
@@ -188,7 +212,8 @@ Status RunFacts::write_groups(Database& db) {
   auto insert = db.prepare("INSERT OR REPLACE INTO rank_group VALUES(?, ?, ?, ?)");
   if (!insert) return std::unexpected(insert.error());
   for (const auto& [key, group] : groups_)
-    if (!insert->bind(group.attempt, group.id, one_line(group.description), json_list(group.ranks)).run()) return std::unexpected(db.last_error());
+    if (!insert->bind(group.attempt, group.id, one_line(group.description), json_list(group.ranks)).run())
+      return std::unexpected(db.last_error());
   return {};
 }
 

@@ -38,7 +38,10 @@ class RunFacts : public Part {
   uint64_t give_up() override;
 
  private:
-  struct SnapshotText { std::string json; int64_t step = -1, time_ns = 0; };
+  struct SnapshotText {
+    std::string json;
+    int64_t step = -1, time_ns = 0;
+  };
   Status write_run(Database& db);
   Status write_lives(Database& db);
   Status write_groups(Database& db);
@@ -48,7 +51,7 @@ class RunFacts : public Part {
   int64_t start_ns_;
   RunInfo run_;
   bool run_changed_ = true;
-  std::map<std::pair<int32_t, int>, RankLife> lives_;         // that wait
+  std::map<std::pair<int32_t, int>, RankLife> lives_;  // that wait
   std::map<std::pair<int32_t, uint64_t>, StoredGroup> groups_;
   std::optional<SnapshotText> snapshot_;
 };

@@ -106,7 +106,8 @@ void BM_Flush(benchmark::State& state) {
   writer.close();
   ::unlink(file_path().c_str());
 }
-BENCHMARK(BM_Flush)->Arg(8)->Arg(512)->Iterations(10)->Unit(benchmark::kMillisecond);  // filling it takes far longer than what is timed
+BENCHMARK(BM_Flush)->Arg(8)->Arg(512)->Iterations(10)->Unit(
+    benchmark::kMillisecond);  // filling it takes far longer than what is timed
 
 }  // namespace
 }  // namespace stepscope

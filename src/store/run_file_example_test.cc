@@ -28,10 +28,13 @@ std::vector<RankLife> lives() {
 
 void write_example(const std::string& path) {
   RunWriterOptions options{.run_id = "example", .version = "0.1.0", .start_ns = kStartNs};
-  options.finding_json = [](const Finding& f) { return R"({"id":")" + f.id + R"(","kind":")" + f.kind.str() + R"("})"; };
+  options.finding_json = [](const Finding& f) {
+    return R"({"id":")" + f.id + R"(","kind":")" + f.kind.str() + R"("})";
+  };
   RunWriter writer(path, options);
   RunInfo run;
-  run.name = "example", run.started_at = "2026-01-01T00:00:00Z", run.status = "completed", run.exit_code = 0, run.world_size = kRanks;
+  run.name = "example", run.started_at = "2026-01-01T00:00:00Z", run.status = "completed", run.exit_code = 0,
+  run.world_size = kRanks;
   run.duration_s = 180, run.nodes = 1, run.command = {"torchrun", "--nproc-per-node=4", "train.py"};
   writer.set_run(run);
   writer.set_lives(lives());
@@ -44,8 +47,10 @@ void write_example(const std::string& path) {
     if (i % 25 == 0) writer.add_sample({"rank", 1, "rss_bytes"}, kStartNs + i * 40'000'000ll, 1e9 + i * 1e4);
   }
   Finding straggler;
-  straggler.id = "f1", straggler.kind = FindingKind::kComputeStraggler, straggler.severity = Severity::kCrit, straggler.ranks = {1}, straggler.victims = {0, 2, 3};
-  straggler.phase = "backward", straggler.title = "Rank 1 is late in backward", straggler.detected_step = 16, straggler.cost_share = 0.13;
+  straggler.id = "f1", straggler.kind = FindingKind::kComputeStraggler, straggler.severity = Severity::kCrit,
+  straggler.ranks = {1}, straggler.victims = {0, 2, 3};
+  straggler.phase = "backward", straggler.title = "Rank 1 is late in backward", straggler.detected_step = 16,
+  straggler.cost_share = 0.13;
   Finding bound;
   bound.id = "f2", bound.kind = FindingKind::kComputeBound, bound.job_scope = true;
   writer.put_findings({straggler, bound}, kSteps - 1);

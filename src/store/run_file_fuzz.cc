@@ -87,7 +87,8 @@ void ask(RunReader& reader, bool judge) {
     return ++rows < 5000;
   });
   if (!status) check(status.error().message);
-  (void)reader.run(), (void)reader.lives(), (void)reader.groups(), (void)reader.findings(), (void)reader.events(), (void)reader.snapshot();
+  (void)reader.run(), (void)reader.lives(), (void)reader.groups(), (void)reader.findings(), (void)reader.events(),
+      (void)reader.snapshot();
   (void)reader.sums();
   if (const auto series = reader.series())
     for (size_t i = 0; i < series->size() && i < 8; ++i) (void)reader.samples((*series)[i]);
@@ -99,9 +100,12 @@ void ask(RunReader& reader, bool judge) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const bool small = data[0] & 2;
-  const std::string image = data[0] & 1 ? changed(small, data + 1, size - 1) : std::string(reinterpret_cast<const char*>(data + 1), size - 1);
+  const std::string image =
+      data[0] & 1 ? changed(small, data + 1, size - 1) : std::string(reinterpret_cast<const char*>(data + 1), size - 1);
   auto reader = RunReader::from_bytes(image, "fuzz");
-  if (reader) ask(*reader, small);
-  else check(reader.error().message);
+  if (reader)
+    ask(*reader, small);
+  else
+    check(reader.error().message);
   return 0;
 }

@@ -49,9 +49,12 @@ void expect_ms(float was, float is, double quantum_ms, const char* what) {
 }
 
 void expect_number(double was, double is, double relative, const char* what) {
-  if (std::isnan(was)) EXPECT_TRUE(std::isnan(is)) << what;
-  else if (std::isinf(was)) EXPECT_EQ(is, was) << what;
-  else EXPECT_NEAR(is, std::clamp(was, -3.4028235e38, 3.4028235e38), std::abs(was) * relative + 1e-40) << what;
+  if (std::isnan(was))
+    EXPECT_TRUE(std::isnan(is)) << what;
+  else if (std::isinf(was))
+    EXPECT_EQ(is, was) << what;
+  else
+    EXPECT_NEAR(is, std::clamp(was, -3.4028235e38, 3.4028235e38), std::abs(was) * relative + 1e-40) << what;
 }
 
 void expect_device(const Cell& was, const Cell& is, double quantum_ms) {
@@ -60,15 +63,20 @@ void expect_device(const Cell& was, const Cell& is, double quantum_ms) {
   EXPECT_EQ(was.retries, is.retries);
   EXPECT_EQ(was.ooms, is.ooms);
   EXPECT_EQ(was.device_frees, is.device_frees);
-  if (was.device_comm_ms >= 0) expect_ms(was.device_comm_ms, is.device_comm_ms, quantum_ms, "device_comm");
-  else EXPECT_LT(is.device_comm_ms, 0);
-  for (double Cell::* field : {&Cell::allocated_bytes, &Cell::reserved_bytes, &Cell::active_bytes, &Cell::inactive_split_bytes, &Cell::peak_bytes, &Cell::held_bytes})
+  if (was.device_comm_ms >= 0)
+    expect_ms(was.device_comm_ms, is.device_comm_ms, quantum_ms, "device_comm");
+  else
+    EXPECT_LT(is.device_comm_ms, 0);
+  for (double Cell::* field : {&Cell::allocated_bytes, &Cell::reserved_bytes, &Cell::active_bytes,
+                               &Cell::inactive_split_bytes, &Cell::peak_bytes, &Cell::held_bytes})
     expect_number(was.*field, is.*field, std::ldexp(1, -19), "bytes of memory");
   if (!was.gpu) return;
-  for (Category c : kLaunchPhases) expect_ms(was.launching_ms[index(c)], is.launching_ms[index(c)], 32 * quantum_ms, "launching");
+  for (Category c : kLaunchPhases)
+    expect_ms(was.launching_ms[index(c)], is.launching_ms[index(c)], 32 * quantum_ms, "launching");
   double size = 0;
   for (float ms : was.host_ms) size += std::abs(std::clamp(or_zero(ms), -1e12, 1e12));
-  for (size_t c = 0; c < kCategoryCount; ++c) expect_ms(was.host_ms[c], is.host_ms[c], 32 * quantum_ms + size * 1e-12, "host ledger");
+  for (size_t c = 0; c < kCategoryCount; ++c)
+    expect_ms(was.host_ms[c], is.host_ms[c], 32 * quantum_ms + size * 1e-12, "host ledger");
   expect_ms(was.host_wall_ms, is.host_wall_ms, 32 * quantum_ms + size * 1e-12, "host wall");
 }
 
@@ -79,13 +87,16 @@ void expect_same(const Cell& was, const Cell& is, double quantum_ms) {
   double size = 0;
   for (float ms : was.ms) size += std::abs(std::clamp(or_zero(ms), -1e12, 1e12));
   const double tolerance = quantum_ms + size * 1e-12;
-  for (size_t c = 0; c < kCategoryCount; ++c) expect_ms(was.ms[c], is.ms[c], tolerance, std::string(kCategoryNames[c]).c_str());
+  for (size_t c = 0; c < kCategoryCount; ++c)
+    expect_ms(was.ms[c], is.ms[c], tolerance, std::string(kCategoryNames[c]).c_str());
   expect_ms(was.wall_ms, is.wall_ms, tolerance, "wall");
   expect_ms(was.caused_ms, is.caused_ms, quantum_ms, "caused");
   expect_ms(was.gc_ms, is.gc_ms, quantum_ms, "gc");
   expect_ms(was.sync_ms, is.sync_ms, quantum_ms, "sync");
-  if (was.cpu_ms >= 0) expect_ms(was.cpu_ms, is.cpu_ms, 32 * quantum_ms, "cpu");
-  else EXPECT_LT(is.cpu_ms, 0);
+  if (was.cpu_ms >= 0)
+    expect_ms(was.cpu_ms, is.cpu_ms, 32 * quantum_ms, "cpu");
+  else
+    EXPECT_LT(is.cpu_ms, 0);
   expect_device(was, is, quantum_ms);
   EXPECT_EQ(was.has_loss, is.has_loss);
   if (was.has_loss) expect_number(was.loss, is.loss, std::ldexp(1, -16) + std::ldexp(1, -23), "loss");
@@ -153,7 +164,8 @@ TEST(RunFile, TheHostsLedgerComesBackOnBothKindsOfJob) {
       for (size_t r = 0; r < 2; ++r) {
         const Cell &was = rows[i].cells[r], &is = read[i].row.cells[r];
         ASSERT_EQ(is.gpu, gpu);
-        for (size_t c = 0; c < kCategoryCount; ++c) EXPECT_NEAR(is.host_ms[c], was.host_ms[c], 0.07) << kCategoryNames[c];
+        for (size_t c = 0; c < kCategoryCount; ++c)
+          EXPECT_NEAR(is.host_ms[c], was.host_ms[c], 0.07) << kCategoryNames[c];
         EXPECT_NEAR(is.host_wall_ms, was.host_wall_ms, 0.07);
         EXPECT_EQ(is.allocated_bytes > 0, gpu);
       }
@@ -188,7 +200,7 @@ TEST(RunFile, ArbitraryRowsComeBackWithinTheQuantum) {
 }
 
 TEST(RunFile, TheQuantumFollowsTheStep) {
-  EXPECT_EQ(store::quantum_for(0.1), 8u);         // 100 us steps: 8 ns
+  EXPECT_EQ(store::quantum_for(0.1), 8u);  // 100 us steps: 8 ns
   EXPECT_EQ(store::quantum_for(1.5), 64u);
   EXPECT_EQ(store::quantum_for(40), 2048u);
   EXPECT_EQ(store::quantum_for(10'000), 131072u);
@@ -202,7 +214,8 @@ TEST(RunFile, FactsComeBackAsTheyWere) {
   {
     RunWriter writer(folder.file("run.db"), options);
     RunInfo run;
-    run.name = "night-7", run.started_at = "2026-01-02T03:04:05Z", run.status = "running", run.world_size = 4, run.nodes = 1;
+    run.name = "night-7", run.started_at = "2026-01-02T03:04:05Z", run.status = "running", run.world_size = 4,
+    run.nodes = 1;
     run.command = {"python", "train.py", "--name", "a b\"c"};
     run.versions = {{"torch", "2.15.0"}};
     writer.set_run(run);
@@ -212,7 +225,11 @@ TEST(RunFile, FactsComeBackAsTheyWere) {
     life.startup[index(Category::kStartup)] = 1234567;
     life.unavailable = {"gpu: none"};
     life.device_memory_bytes = 80ull << 30;
-    life.out_of_memory = {{.requested_bytes = 5ull << 30, .largest_free_block_bytes = 1 << 20, .grown_bytes = 77, .step = 12, .phase = Category::kForward}};
+    life.out_of_memory = {{.requested_bytes = 5ull << 30,
+                           .largest_free_block_bytes = 1 << 20,
+                           .grown_bytes = 77,
+                           .step = 12,
+                           .phase = Category::kForward}};
     writer.set_lives({life});
     writer.set_group(0x9000000000000001ull, "dp", {0, 1, 2, 3});
     writer.add_event({.time_ns = 1'000'250'000'000, .rank = 1, .step = 12, .kind = "rank_death", .text = "signal 9\n"});
@@ -223,7 +240,8 @@ TEST(RunFile, FactsComeBackAsTheyWere) {
     g.kind = FindingKind::kWaitHeavy, g.job_scope = true;
     writer.put_findings({f, g}, 25);
     writer.put_findings({f}, 40);
-    for (int i = 0; i < 300; ++i) writer.add_sample({"rank", 1, "rss_bytes"}, 1'000'000'000'000 + i * static_cast<int64_t>(kSecond), 1e9 + i * 1e6);
+    for (int i = 0; i < 300; ++i)
+      writer.add_sample({"rank", 1, "rss_bytes"}, 1'000'000'000'000 + i * static_cast<int64_t>(kSecond), 1e9 + i * 1e6);
     writer.put_snapshot("{\"schema_version\":\"1.0\"}", 40, 1'000'300'000'000);
   }
   auto reader = RunReader::open(folder.file("run.db"));

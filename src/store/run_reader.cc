@@ -18,8 +18,8 @@ using namespace store;
 
 namespace {
 
-constexpr int kProgressSteps = 1'000'000;    // of SQLite's machine, between two looks at the bound
-constexpr uint64_t kMaxProgress = 20'000;    // looks per call of ours: minutes of work, then it is no honest file
+constexpr int kProgressSteps = 1'000'000;  // of SQLite's machine, between two looks at the bound
+constexpr uint64_t kMaxProgress = 20'000;  // looks per call of ours: minutes of work, then it is no honest file
 constexpr size_t kMaxListed = 1u << 20;
 constexpr int kBusyMs = 2000;
 
@@ -106,7 +106,8 @@ Result<RunReader> RunReader::open(const std::string& path) {
     impl->db = std::move(*db);
     const Status status = impl->prepare();
     if (status) return RunReader(std::move(impl));
-    if (impl->db.last_code() != SQLITE_READONLY || flags == SQLITE_OPEN_READWRITE) return std::unexpected(status.error());
+    if (impl->db.last_code() != SQLITE_READONLY || flags == SQLITE_OPEN_READWRITE)
+      return std::unexpected(status.error());
   }
   return fail(path + ": cannot be opened");
 }
@@ -123,7 +124,8 @@ Result<RunReader> RunReader::from_bytes(std::string_view image, const std::strin
   // A file whose journal was a WAL says so in its header; in memory there is none.
   if (image.size() > 19 && copy[18] == 2 && copy[19] == 2) copy[18] = copy[19] = 1;
   const int code = sqlite3_deserialize(impl->db.raw(), "main", copy, static_cast<sqlite3_int64>(image.size()),
-                                       static_cast<sqlite3_int64>(image.size()), SQLITE_DESERIALIZE_FREEONCLOSE | SQLITE_DESERIALIZE_READONLY);
+                                       static_cast<sqlite3_int64>(image.size()),
+                                       SQLITE_DESERIALIZE_FREEONCLOSE | SQLITE_DESERIALIZE_READONLY);
   if (code != SQLITE_OK) return std::unexpected(impl->db.last_error());
   if (Status status = impl->prepare(); !status) return std::unexpected(status.error());
   return RunReader(std::move(impl));
@@ -133,7 +135,8 @@ Result<StoredRun> RunReader::run() {
   StoredRun run;
   bool found = false;
   Status status = impl_->query(
-      "SELECT name, started_at, duration_s, world_size, nodes, attempts, status, exit_code, command, versions, run_id, start_ns FROM run WHERE id = 1",
+      "SELECT name, started_at, duration_s, world_size, nodes, attempts, status, exit_code, command, versions, run_id, "
+      "start_ns FROM run WHERE id = 1",
       [&](const Statement& s) {
         found = true;
         run.name = s.text(0), run.started_at = s.text(1), run.duration_s = s.real(2);
@@ -153,12 +156,14 @@ Result<StoredRun> RunReader::run() {
 Result<std::vector<RankLife>> RunReader::lives() {
   std::vector<RankLife> out;
   Status status = impl_->query(
-      "SELECT attempt, rank, local_rank, node, hostname, pid, world_size, steps, exit_code, exit_signal, exception, open_phase, records, lost, "
+      "SELECT attempt, rank, local_rank, node, hostname, pid, world_size, steps, exit_code, exit_signal, exception, "
+      "open_phase, records, lost, "
       "detail FROM rank ORDER BY attempt, rank",
       [&](const Statement& s) {
         RankLife life;
         life.attempt = to_int(s.integer(0)), life.rank = to_int(s.integer(1));
-        if (life.rank < 0 || life.rank >= static_cast<int>(kMaxRanks)) return impl_->note({"damaged run file: impossible rank"}), true;
+        if (life.rank < 0 || life.rank >= static_cast<int>(kMaxRanks))
+          return impl_->note({"damaged run file: impossible rank"}), true;
         life.local_rank = to_int(s.integer(2)), life.node_rank = to_int(s.integer(3));
         life.hostname = s.text(4), life.pid = to_int(s.integer(5)), life.world_size = to_int(s.integer(6));
         life.steps = static_cast<uint64_t>(std::max<int64_t>(s.integer(7), 0));
@@ -178,10 +183,11 @@ Result<std::vector<RankLife>> RunReader::lives() {
 
 Result<std::vector<StoredGroup>> RunReader::groups() {
   std::vector<StoredGroup> out;
-  Status status = impl_->query("SELECT attempt, id, description, ranks FROM rank_group ORDER BY attempt, id", [&](const Statement& s) {
-    out.push_back({to_int(s.integer(0)), static_cast<uint64_t>(s.integer(1)), s.text(2), int_list(s.bytes(3))});
-    return true;
-  });
+  Status status = impl_->query(
+      "SELECT attempt, id, description, ranks FROM rank_group ORDER BY attempt, id", [&](const Statement& s) {
+        out.push_back({to_int(s.integer(0)), static_cast<uint64_t>(s.integer(1)), s.text(2), int_list(s.bytes(3))});
+        return true;
+      });
   if (!status) return std::unexpected(status.error());
   return out;
 }
@@ -189,7 +195,8 @@ Result<std::vector<StoredGroup>> RunReader::groups() {
 Result<std::vector<StoredFinding>> RunReader::findings() {
   std::vector<StoredFinding> out;
   Status status = impl_->query(
-      "SELECT attempt, kind, severity, phase, cause, title, ranks, opened_step, closed_step, cost_share, json FROM finding ORDER BY attempt, opened_step, id",
+      "SELECT attempt, kind, severity, phase, cause, title, ranks, opened_step, closed_step, cost_share, json FROM "
+      "finding ORDER BY attempt, opened_step, id",
       [&](const Statement& s) {
         StoredFinding f;
         f.attempt = to_int(s.integer(0));
@@ -210,21 +217,24 @@ Result<std::vector<RunEvent>> RunReader::events() {
   auto about = run();
   if (!about) return std::unexpected(about.error());
   std::vector<RunEvent> out;
-  Status status = impl_->query("SELECT at_s, attempt, rank, step, kind, text FROM event ORDER BY id", [&](const Statement& s) {
-    out.push_back({to_ns(s.real(0), about->start_ns), to_int(s.integer(1)), s.is_null(2) ? -1 : to_int(s.integer(2)),
-                   s.is_null(3) ? -1 : s.integer(3), s.text(4), s.text(5)});
-    return true;
-  });
+  Status status =
+      impl_->query("SELECT at_s, attempt, rank, step, kind, text FROM event ORDER BY id", [&](const Statement& s) {
+        out.push_back({to_ns(s.real(0), about->start_ns), to_int(s.integer(1)),
+                       s.is_null(2) ? -1 : to_int(s.integer(2)), s.is_null(3) ? -1 : s.integer(3), s.text(4),
+                       s.text(5)});
+        return true;
+      });
   if (!status) return std::unexpected(status.error());
   return out;
 }
 
 Result<std::vector<SeriesKey>> RunReader::series() {
   std::vector<SeriesKey> out;
-  Status status = impl_->query("SELECT scope, idx, name FROM series ORDER BY scope, idx, name", [&](const Statement& s) {
-    out.push_back({s.text(0), to_int(s.integer(1)), s.text(2)});
-    return true;
-  });
+  Status status =
+      impl_->query("SELECT scope, idx, name FROM series ORDER BY scope, idx, name", [&](const Statement& s) {
+        out.push_back({s.text(0), to_int(s.integer(1)), s.text(2)});
+        return true;
+      });
   if (!status) return std::unexpected(status.error());
   return out;
 }
@@ -232,13 +242,17 @@ Result<std::vector<SeriesKey>> RunReader::series() {
 Result<std::vector<SeriesPoint>> RunReader::samples(const SeriesKey& key) {
   std::vector<SeriesPoint> out;
   Status status = impl_->query(
-      "SELECT time, value, peak, points, stride FROM sample WHERE series = (SELECT id FROM series WHERE scope = ? AND idx = ? AND name = ?) "
+      "SELECT time, value, peak, points, stride FROM sample WHERE series = (SELECT id FROM series WHERE scope = ? AND "
+      "idx = ? AND name = ?) "
       "ORDER BY from_s",
       [&](const Statement& s) {
         const auto points = static_cast<uint32_t>(std::clamp<int64_t>(s.integer(3), 0, kMaxRunPoints + 1));
-        auto run = decode_run(s.bytes(0), s.bytes(1), s.bytes(2), points, static_cast<uint32_t>(s.integer(4)), impl_->codec);
-        if (run) out.insert(out.end(), run->points.begin(), run->points.end());
-        else impl_->note(run.error());
+        auto run =
+            decode_run(s.bytes(0), s.bytes(1), s.bytes(2), points, static_cast<uint32_t>(s.integer(4)), impl_->codec);
+        if (run)
+          out.insert(out.end(), run->points.begin(), run->points.end());
+        else
+          impl_->note(run.error());
         return out.size() < kMaxListed;
       },
       key.scope, key.idx, key.name);
@@ -255,7 +269,8 @@ Result<std::optional<std::string>> RunReader::snapshot() {
     }
     const int64_t size = s.integer(0);
     const std::string_view packed = s.bytes(2);
-    if (size <= 0 || size > static_cast<int64_t>(kMaxSnapshotBytes)) return impl_->note({"damaged snapshot: impossible size"}), true;
+    if (size <= 0 || size > static_cast<int64_t>(kMaxSnapshotBytes))
+      return impl_->note({"damaged snapshot: impossible size"}), true;
     std::string text(static_cast<size_t>(size), '\0');
     const size_t got = ZSTD_decompress(text.data(), text.size(), packed.data(), packed.size());
     if (ZSTD_isError(got) || got != text.size()) return impl_->note({"damaged snapshot: it does not unpack"}), true;
@@ -304,7 +319,9 @@ void add_segment(StoredSums& sums, const Segment& s) {
   const SegmentHead& h = s.head;
   const auto last = static_cast<size_t>(s.rank_of(h.ranks - 1));
   if (sums.ranks.size() <= last) sums.ranks.resize(last + 1);
-  const auto of = [&](size_t column) -> StoredSums::Rank& { return sums.ranks[static_cast<size_t>(s.rank_of(static_cast<uint32_t>(column)))]; };
+  const auto of = [&](size_t column) -> StoredSums::Rank& {
+    return sums.ranks[static_cast<size_t>(s.rank_of(static_cast<uint32_t>(column)))];
+  };
   sums.steps += h.steps;
   const bool kept = h.level > 0;
   const size_t per_rank = kept ? 1 : h.rows;

@@ -1,8 +1,8 @@
 // Reads a run file: of a run that goes on, of one whose writer was killed, or one that came from anywhere.
 //
-// The file is not trusted: it is opened read-only, no SQL of it is run, memory and time are bounded, and what is damaged
-// is an Error or is left out and counted. Nothing throws. One thread per reader; readers never wait for the writer.
-// Cost: about 0.2 us per rank and step.
+// The file is not trusted: it is opened read-only, no SQL of it is run, memory and time are bounded, and what is
+// damaged is an Error or is left out and counted. Nothing throws. One thread per reader; readers never wait for the
+// writer. Cost: about 0.2 us per rank and step.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@
 namespace stepscope {
 
 struct RowQuery {
-  int32_t attempt = -1;                       // -1 = all
+  int32_t attempt = -1;  // -1 = all
   uint64_t from_step = 0, to_step = INT64_MAX;
 };
 
@@ -35,10 +35,10 @@ class RunReader {
   ~RunReader();
 
   Result<StoredRun> run();
-  Result<std::vector<RankLife>> lives();           // by attempt and rank; life.attempt says which
+  Result<std::vector<RankLife>> lives();  // by attempt and rank; life.attempt says which
   Result<std::vector<StoredGroup>> groups();
-  Result<std::vector<StoredFinding>> findings();   // in the order of their opening
-  Result<std::vector<RunEvent>> events();          // time_ns as CLOCK_MONOTONIC again
+  Result<std::vector<StoredFinding>> findings();  // in the order of their opening
+  Result<std::vector<RunEvent>> events();         // time_ns as CLOCK_MONOTONIC again
   Result<std::vector<SeriesKey>> series();
   Result<std::vector<SeriesPoint>> samples(const SeriesKey& key);
   // The newest summary that the run wrote while it lived; nullopt: none.
@@ -46,8 +46,9 @@ class RunReader {
 
   // Rows in the order of attempt and step, until `row` returns false. Cells have their categories, wall, tags, caused
   // wait, loss and counters; of their waiting, which rank they waited for most (row.caused). Not kept: segments of own
-  // time, bucket times, single stalls (stalls: all in backward as one, all outside as one). Damaged segments are left out. `row` sees one state of the file; while it runs, the
-  // writer's journal cannot be emptied: take what is needed, work on it afterwards.
+  // time, bucket times, single stalls (stalls: all in backward as one, all outside as one). Damaged segments are left
+  // out. `row` sees one state of the file; while it runs, the writer's journal cannot be emptied: take what is needed,
+  // work on it afterwards.
   Status for_each_row(const RowQuery& query, const std::function<bool(const StoredRow&)>& row);
   // The most ranks that any row has; 0 without rows.
   Result<uint32_t> ranks();

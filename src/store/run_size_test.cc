@@ -44,8 +44,8 @@ double bytes_per_cell(examples::JobShape shape, uint32_t steps) {
   writer.close();
   EXPECT_EQ(writer.stats().lost(), 0u);
   const double bytes = static_cast<double>(size_of(folder.file("run.db"))) / (static_cast<double>(steps) * shape.ranks);
-  std::printf("[ measured ] %d ranks, %u steps, noise %.0f %%, scale %g: %.2f bytes per rank and step\n", shape.ranks, steps,
-              shape.noise * 100, shape.scale, bytes);
+  std::printf("[ measured ] %d ranks, %u steps, noise %.0f %%, scale %g: %.2f bytes per rank and step\n", shape.ranks,
+              steps, shape.noise * 100, shape.scale, bytes);
   return bytes;
 }
 
@@ -53,11 +53,13 @@ TEST(RunSize, AtMostSixteenBytesPerRankAndStep) {
   EXPECT_LE(bytes_per_cell({.ranks = 2}, 40'000), 16);
   EXPECT_LE(bytes_per_cell({.ranks = 8}, 12'000), 16);
   EXPECT_LE(bytes_per_cell({.ranks = 64}, 1'500), 16);
-  EXPECT_LE(bytes_per_cell({.ranks = 64, .scale = 0.04}, 1'500), 16);   // steps of 1.6 ms
-  EXPECT_LE(bytes_per_cell({.ranks = 64, .noise = 0.05}, 1'500), 16);   // a noisy cluster
+  EXPECT_LE(bytes_per_cell({.ranks = 64, .scale = 0.04}, 1'500), 16);  // steps of 1.6 ms
+  EXPECT_LE(bytes_per_cell({.ranks = 64, .noise = 0.05}, 1'500), 16);  // a noisy cluster
 }
 
-TEST(RunSize, ASecondLedgerAndAnAllocatorCostLessThanTheFirst) { EXPECT_LE(bytes_per_cell({.ranks = 64, .gpu = true}, 1'500), 24); }
+TEST(RunSize, ASecondLedgerAndAnAllocatorCostLessThanTheFirst) {
+  EXPECT_LE(bytes_per_cell({.ranks = 64, .gpu = true}, 1'500), 24);
+}
 
 struct Bounded {
   std::vector<StoredRow> rows;
@@ -65,7 +67,8 @@ struct Bounded {
   uint64_t bytes = 0, dropped = 0;
 };
 
-Bounded bounded_run(RunWriterOptions options, int ranks, uint32_t steps, std::vector<double>& wall_ms, std::vector<float>& slowest) {
+Bounded bounded_run(RunWriterOptions options, int ranks, uint32_t steps, std::vector<double>& wall_ms,
+                    std::vector<float>& slowest) {
   ScratchFolder folder;
   JobRows job({.ranks = ranks});
   Bounded out;
@@ -167,7 +170,8 @@ TEST(RunSize, ManySeriesOfSamplesKeepTheirBound) {
   std::mt19937_64 random(1);
   for (int64_t second = 0; second < 3000; ++second) {
     for (int idx = 0; idx < 20; ++idx)
-      writer.add_sample({"rank", idx, "rss_bytes"}, options.start_ns + second * static_cast<int64_t>(kSecond), 1e9 + static_cast<double>(random() % 1'000'000) * 1000 + (second == 700 ? 5e9 : 0));
+      writer.add_sample({"rank", idx, "rss_bytes"}, options.start_ns + second * static_cast<int64_t>(kSecond),
+                        1e9 + static_cast<double>(random() % 1'000'000) * 1000 + (second == 700 ? 5e9 : 0));
     writer.tick((1000 + static_cast<uint64_t>(second)) * kSecond);
   }
   writer.close();

@@ -84,7 +84,9 @@ struct RunWriter::Impl {
     since_ns = samples_since_ns = 0;
   }
 
-  bool anything_waits() const { return steps.waiting_rows() > 0 || events.waits() || findings.waits() || facts.waits(); }
+  bool anything_waits() const {
+    return steps.waiting_rows() > 0 || events.waits() || findings.waits() || facts.waits();
+  }
 
   Status write_losses() {
     stats.dropped_steps = steps.dropped_steps();
@@ -92,9 +94,10 @@ struct RunWriter::Impl {
     if (lost == told_lost) return {};
     auto meta = file->db().prepare("INSERT OR REPLACE INTO meta VALUES(?, ?)");
     if (!meta) return std::unexpected(meta.error());
-    const std::pair<const char*, uint64_t> all[] = {{"lost_rows", stats.lost_rows}, {"lost_events", stats.lost_events},
-                                                    {"lost_samples", stats.lost_samples}, {"lost_findings", stats.lost_findings},
-                                                    {"lost_snapshots", stats.lost_snapshots}, {"dropped_steps", stats.dropped_steps}};
+    const std::pair<const char*, uint64_t> all[] = {
+        {"lost_rows", stats.lost_rows},           {"lost_events", stats.lost_events},
+        {"lost_samples", stats.lost_samples},     {"lost_findings", stats.lost_findings},
+        {"lost_snapshots", stats.lost_snapshots}, {"dropped_steps", stats.dropped_steps}};
     for (const auto& [key, count] : all)
       if (!meta->bind(key, count).run()) return std::unexpected(file->db().last_error());
     told_lost = lost;
@@ -155,7 +158,9 @@ struct RunWriter::Impl {
     stats.file_bytes = file->file_bytes();
     if (!failed) return;
     failed = false;
-    events.add({.time_ns = static_cast<int64_t>(now_ns), .attempt = attempt, .kind = "run_file",
+    events.add({.time_ns = static_cast<int64_t>(now_ns),
+                .attempt = attempt,
+                .kind = "run_file",
                 .text = "writing works again; " + std::to_string(stats.lost_rows) + " rows were lost so far"});
   }
 
@@ -172,7 +177,8 @@ struct RunWriter::Impl {
   }
 };
 
-RunWriter::RunWriter(std::string path, RunWriterOptions options) : impl_(std::make_unique<Impl>(std::move(path), std::move(options))) {}
+RunWriter::RunWriter(std::string path, RunWriterOptions options)
+    : impl_(std::make_unique<Impl>(std::move(path), std::move(options))) {}
 RunWriter::~RunWriter() { close(); }
 
 void RunWriter::set_run(const RunInfo& run) { impl_->facts.set_run(run); }
@@ -227,7 +233,8 @@ void RunWriter::tick(uint64_t now_ns) {
   if (waits && m.since_ns == 0) m.since_ns = now_ns;
   if (m.samples.waits() && m.samples_since_ns == 0) m.samples_since_ns = now_ns;
   const bool samples_due = m.samples_since_ns != 0 && now_ns - m.samples_since_ns >= m.options.sample_flush_ns;
-  const bool due = waits && (now_ns - m.since_ns >= m.options.flush_ns || m.steps.waiting_rows() >= m.options.flush_rows || m.steps.group_complete());
+  const bool due = waits && (now_ns - m.since_ns >= m.options.flush_ns ||
+                             m.steps.waiting_rows() >= m.options.flush_rows || m.steps.group_complete());
   if (due || samples_due) m.flush(samples_due);
 }
 

@@ -6,8 +6,8 @@
 // the writer keep its rows, and lose them, counted, when too many pile up).
 //
 // Cost: about 0.5 us per rank and step all in all, in bursts at the flushes; memory: rows that wait (at most about
-// 40 MiB, 300 bytes per rank and step) and 2 MiB of page cache. The file stays below `max_bytes`: older steps are thinned
-// out, by halving, with sums and peaks kept; findings stay.
+// 40 MiB, 300 bytes per rank and step) and 2 MiB of page cache. The file stays below `max_bytes`: older steps are
+// thinned out, by halving, with sums and peaks kept; findings stay.
 //
 // Failure: nothing throws, nothing blocks beyond the disk itself. A file that cannot be made or written (read-only
 // folder, disk full) is told once by take_error(); from then on every call is cheap, what is given is counted as lost,
@@ -30,11 +30,11 @@ namespace stepscope {
 enum class RunJournal : uint8_t { kAuto, kWal, kRollback };  // kAuto: rollback on network file systems, else WAL
 
 struct RunWriterOptions {
-  std::string run_id;                      // a file of another run is not touched; of the same run: gone on with
-  std::string version;                     // of stepscope
-  int64_t start_ns = 0;                    // CLOCK_MONOTONIC at the run's start
-  uint64_t max_bytes = 256ull << 20;       // of the file; at least 1 MiB
-  uint32_t full_steps = 1'000'000;         // the newest so many are kept one by one, room permitting; older ones thin out
+  std::string run_id;                 // a file of another run is not touched; of the same run: gone on with
+  std::string version;                // of stepscope
+  int64_t start_ns = 0;               // CLOCK_MONOTONIC at the run's start
+  uint64_t max_bytes = 256ull << 20;  // of the file; at least 1 MiB
+  uint32_t full_steps = 1'000'000;    // the newest so many are kept one by one, room permitting; older ones thin out
   uint32_t flush_rows = 64;
   uint64_t flush_ns = 5'000'000'000;
   uint64_t sample_flush_ns = 15'000'000'000;
@@ -44,10 +44,10 @@ struct RunWriterOptions {
 };
 
 struct RunWriterStats {
-  uint64_t rows = 0, cells = 0;            // written, that is committed
-  uint64_t file_bytes = 0;                 // of the database, without its journal
+  uint64_t rows = 0, cells = 0;  // written, that is committed
+  uint64_t file_bytes = 0;       // of the database, without its journal
   uint64_t lost_rows = 0, lost_events = 0, lost_samples = 0, lost_findings = 0, lost_snapshots = 0;
-  uint64_t dropped_steps = 0;              // thinned out of the file's far end for want of room
+  uint64_t dropped_steps = 0;  // thinned out of the file's far end for want of room
   uint64_t lost() const { return lost_rows + lost_events + lost_samples + lost_findings + lost_snapshots; }
 };
 
@@ -65,8 +65,8 @@ class RunWriter {
 
   // Rows and events that follow belong to this attempt (0 is the first).
   void begin_attempt(int32_t attempt);
-  // A closed row, after attribution. Rows come in the order of their steps; a step that the file already holds (an agent
-  // that re-reads its rings) is left out.
+  // A closed row, after attribution. Rows come in the order of their steps; a step that the file already holds (an
+  // agent that re-reads its rings) is left out.
   void add_row(const StepRow& row);
   void add_event(RunEvent event);
   // Everything the rules say at `step`: what is new is opened, what is missing is closed.

@@ -50,8 +50,8 @@ EncodedRun encode_run(const SampleRun& run, ColumnCodec& codec) {
           run.stride > 1 ? encode_values(run, &SeriesPoint::peak, codec) : std::string()};
 }
 
-Result<SampleRun> decode_run(std::string_view time, std::string_view value, std::string_view peak, uint32_t points, uint32_t stride,
-                             ColumnCodec& codec) {
+Result<SampleRun> decode_run(std::string_view time, std::string_view value, std::string_view peak, uint32_t points,
+                             uint32_t stride, ColumnCodec& codec) {
   if (points == 0 || points > kMaxRunPoints) return fail("damaged samples: impossible size");
   SampleRun run;
   run.stride = stride;
@@ -61,7 +61,8 @@ Result<SampleRun> decode_run(std::string_view time, std::string_view value, std:
   std::vector<int64_t> times;
   if (Status status = codec.decode(*body, points, points, times); !status) return std::unexpected(status.error());
   for (uint32_t i = 0; i < points; ++i) run.points[i].at_s = static_cast<double>(times[i]) * 1e-3;
-  if (Status status = decode_values(value, run, &SeriesPoint::value, codec); !status) return std::unexpected(status.error());
+  if (Status status = decode_values(value, run, &SeriesPoint::value, codec); !status)
+    return std::unexpected(status.error());
   if (peak.empty()) {
     for (SeriesPoint& p : run.points) p.peak = p.value;
   } else if (Status status = decode_values(peak, run, &SeriesPoint::peak, codec); !status) {
@@ -109,10 +110,16 @@ bool SampleLog::add(const SeriesKey& key, int64_t time_ns, double value) {
 
 Status SampleLog::write_series(const SeriesKey& key, Series& s, Statement& series, Statement& insert, Database& db) {
   const double mean = s.sum / static_cast<double>(std::max<uint64_t>(1, s.count));
-  if (!series.bind(s.id, one_line(key.scope, 32), key.idx, one_line(key.name, 64), s.count, s.first_s, s.last_s, s.last, mean, s.min, s.max).run())
+  if (!series
+           .bind(s.id, one_line(key.scope, 32), key.idx, one_line(key.name, 64), s.count, s.first_s, s.last_s, s.last,
+                 mean, s.min, s.max)
+           .run())
     return std::unexpected(db.last_error());
   const EncodedRun run = encode_run({s.points, 1}, codec_);
-  if (!insert.bind(null_if(s.run_id == 0, s.run_id), s.id, s.points.size(), s.points.front().at_s, s.points.back().at_s, AsBlob{run.time}, AsBlob{run.value}).run())
+  if (!insert
+           .bind(null_if(s.run_id == 0, s.run_id), s.id, s.points.size(), s.points.front().at_s, s.points.back().at_s,
+                 AsBlob{run.time}, AsBlob{run.value})
+           .run())
     return std::unexpected(db.last_error());
   s.new_run_id = sqlite3_last_insert_rowid(db.raw());
   return {};
@@ -121,11 +128,17 @@ Status SampleLog::write_series(const SeriesKey& key, Series& s, Statement& serie
 Status SampleLog::thin(Database& db) {
   const uint64_t room = max_bytes_ / 16;
   for (unsigned i = 0; i < kThinsPerWrite; ++i) {
-    if (static_cast<uint64_t>(db.integer("SELECT sum(length(time) + length(value) + ifnull(length(peak), 0) + 40) FROM sample")) <= room) return {};
-    auto largest = db.prepare("SELECT series, stride FROM sample GROUP BY series, stride HAVING count(*) > 2 ORDER BY sum(length(value)) DESC LIMIT 1");
-    auto oldest = db.prepare("SELECT id, points, time, value, peak FROM sample WHERE series = ? AND stride = ? ORDER BY from_s LIMIT 2");
+    if (static_cast<uint64_t>(
+            db.integer("SELECT sum(length(time) + length(value) + ifnull(length(peak), 0) + 40) FROM sample")) <= room)
+      return {};
+    auto largest = db.prepare(
+        "SELECT series, stride FROM sample GROUP BY series, stride HAVING count(*) > 2 ORDER BY sum(length(value)) "
+        "DESC LIMIT 1");
+    auto oldest = db.prepare(
+        "SELECT id, points, time, value, peak FROM sample WHERE series = ? AND stride = ? ORDER BY from_s LIMIT 2");
     auto erase = db.prepare("DELETE FROM sample WHERE id = ?");
-    auto insert = db.prepare("INSERT INTO sample(series, stride, points, from_s, to_s, time, value, peak) VALUES(?, ?, ?, ?, ?, ?, ?, ?)");
+    auto insert = db.prepare(
+        "INSERT INTO sample(series, stride, points, from_s, to_s, time, value, peak) VALUES(?, ?, ?, ?, ?, ?, ?, ?)");
     if (!largest || !oldest || !erase || !insert) return std::unexpected(db.last_error());
     if (largest->step() != Statement::Step::kRow) return {};
     const int64_t series = largest->integer(0);
@@ -144,7 +157,10 @@ Status SampleLog::thin(Database& db) {
     if (points.empty()) continue;
     const SampleRun thinned = halved(points, stride);
     const EncodedRun run = encode_run(thinned, codec_);
-    if (!insert->bind(series, thinned.stride, thinned.points.size(), points.front().at_s, points.back().at_s, AsBlob{run.time}, AsBlob{run.value}, AsBlob{run.peak}).run())
+    if (!insert
+             ->bind(series, thinned.stride, thinned.points.size(), points.front().at_s, points.back().at_s,
+                    AsBlob{run.time}, AsBlob{run.value}, AsBlob{run.peak})
+             .run())
       return std::unexpected(db.last_error());
   }
   return {};
@@ -153,7 +169,9 @@ Status SampleLog::thin(Database& db) {
 Status SampleLog::write(Database& db) {
   if (!waits_) return {};
   auto describe = db.prepare("INSERT OR REPLACE INTO series VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
-  auto insert = db.prepare("INSERT OR REPLACE INTO sample(id, series, stride, points, from_s, to_s, time, value, peak) VALUES(?, ?, 1, ?, ?, ?, ?, ?, NULL)");
+  auto insert = db.prepare(
+      "INSERT OR REPLACE INTO sample(id, series, stride, points, from_s, to_s, time, value, peak) VALUES(?, ?, 1, ?, "
+      "?, ?, ?, ?, NULL)");
   if (!describe || !insert) return std::unexpected(db.last_error());
   for (auto& [key, series] : series_) {
     if (!series.changed || series.points.empty()) continue;

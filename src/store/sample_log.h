@@ -17,11 +17,13 @@ struct SampleRun {
   std::vector<SeriesPoint> points;
   uint32_t stride = 1;
 };
-struct EncodedRun { std::string time, value, peak; };  // sealed; peak is empty at stride 1
+struct EncodedRun {
+  std::string time, value, peak;
+};  // sealed; peak is empty at stride 1
 
 EncodedRun encode_run(const SampleRun& run, ColumnCodec& codec);
-Result<SampleRun> decode_run(std::string_view time, std::string_view value, std::string_view peak, uint32_t points, uint32_t stride,
-                             ColumnCodec& codec);
+Result<SampleRun> decode_run(std::string_view time, std::string_view value, std::string_view peak, uint32_t points,
+                             uint32_t stride, ColumnCodec& codec);
 inline constexpr uint32_t kMaxRunPoints = 4096;
 
 class SampleLog : public Part {
@@ -39,10 +41,10 @@ class SampleLog : public Part {
 
  private:
   struct Series {
-    int64_t id = 0, run_id = 0;              // run_id: row of the newest run, 0 = not written yet
+    int64_t id = 0, run_id = 0;  // run_id: row of the newest run, 0 = not written yet
     bool changed = false;
-    int64_t new_run_id = 0;                  // as this transaction leaves it
-    std::vector<SeriesPoint> points;         // of the newest run
+    int64_t new_run_id = 0;           // as this transaction leaves it
+    std::vector<SeriesPoint> points;  // of the newest run
     uint64_t count = 0, unwritten = 0;
     double first_s = 0, last_s = 0, last = 0, sum = 0, min = 0, max = 0;
   };

@@ -43,7 +43,8 @@ int64_t rescaled(size_t metric, int64_t value, uint32_t from_ns, uint32_t to_ns)
 }
 
 int64_t add_values(size_t metric, int64_t a, int64_t b) {
-  if (metric_info(metric).kind == MetricKind::kReal) return float_to_ordered(ordered_to_float(a, 0) + ordered_to_float(b, 0), 0);
+  if (metric_info(metric).kind == MetricKind::kReal)
+    return float_to_ordered(ordered_to_float(a, 0) + ordered_to_float(b, 0), 0);
   return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
 }
 
@@ -91,7 +92,8 @@ void add_sums(Segment& whole, const Segment& part) {
     std::vector<int64_t>& to = column(whole.sums, m, whole.head.ranks);
     const size_t per_rank = kept ? 1 : part.head.rows;
     for (size_t i = 0; i < from.size(); ++i)
-      to[i / per_rank] = add_values(m, to[i / per_rank], rescaled(m, from[i], part.head.quantum_ns, whole.head.quantum_ns));
+      to[i / per_rank] =
+          add_values(m, to[i / per_rank], rescaled(m, from[i], part.head.quantum_ns, whole.head.quantum_ns));
   }
 }
 
@@ -116,7 +118,8 @@ Segment joined(std::span<const Segment> parts) {
       std::vector<int64_t>& to = column(all.cells, m, rows * all.head.ranks);
       for (size_t rank = 0; rank < all.head.ranks; ++rank)
         for (size_t row = 0; row < part.head.rows; ++row)
-          to[rank * rows + at + row] = rescaled(m, part.cells[m][rank * part.head.rows + row], part.head.quantum_ns, all.head.quantum_ns);
+          to[rank * rows + at + row] =
+              rescaled(m, part.cells[m][rank * part.head.rows + row], part.head.quantum_ns, all.head.quantum_ns);
     }
     at += part.head.rows;
   }
@@ -131,16 +134,18 @@ void fill_peaks(Segment& out, const Segment& all, const Keeping& keep) {
   for (size_t rank = 0; rank < all.head.ranks; ++rank) {
     for (size_t row = 0; row < rows; ++row) {
       const size_t cell = rank * rows + row;
-      const int64_t slowest = add_values(kRest, wall_of(all, cell), all.cells[kPeak].empty() ? 0 : all.cells[kPeak][cell]);
+      const int64_t slowest =
+          add_values(kRest, wall_of(all, cell), all.cells[kPeak].empty() ? 0 : all.cells[kPeak][cell]);
       const int64_t own = wall_of(all, rank * rows + keep.rows[keep.owner[row]]);
       int64_t& best = peak[rank * kept + keep.owner[row]];
-      if (slowest > own) best = std::max(best, static_cast<int64_t>(static_cast<uint64_t>(slowest) - static_cast<uint64_t>(own)));
+      if (slowest > own)
+        best = std::max(best, static_cast<int64_t>(static_cast<uint64_t>(slowest) - static_cast<uint64_t>(own)));
     }
   }
 }
 
-void encode_columns(const Segment& s, const MetricColumns& columns, bool sum, ColumnCodec& codec, ColumnCodec::Effort effort,
-                    std::vector<EncodedBlock>& out) {
+void encode_columns(const Segment& s, const MetricColumns& columns, bool sum, ColumnCodec& codec,
+                    ColumnCodec::Effort effort, std::vector<EncodedBlock>& out) {
   const uint32_t rows = sum ? 1 : s.head.rows;
   const uint32_t range = std::max(1u, kBlockCells / rows);
   for (size_t m = 0; m < kMetricCount; ++m) {
@@ -191,7 +196,8 @@ Segment make_segment(int32_t attempt, std::span<const FlatRow> rows, std::span<c
   s.head.rows = static_cast<uint32_t>(rows.size());
   s.head.steps = rows.size();
   s.head.ranks = static_cast<uint32_t>(ranks.size());
-  if (!ranks.empty() && ranks.back() != static_cast<int32_t>(ranks.size()) - 1) s.ranks.assign(ranks.begin(), ranks.end());
+  if (!ranks.empty() && ranks.back() != static_cast<int32_t>(ranks.size()) - 1)
+    s.ranks.assign(ranks.begin(), ranks.end());
   s.head.quantum_ns = quantum_for(median_wall_ms(rows));
   const size_t cells = rows.size() * s.head.ranks;
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -224,7 +230,8 @@ Segment thin(std::span<const Segment> parts) {
     if (all.cells[m].empty() || m == kPeak) continue;
     std::vector<int64_t>& to = column(out.cells, m, keep.rows.size() * all.head.ranks);
     for (size_t rank = 0; rank < all.head.ranks; ++rank)
-      for (size_t i = 0; i < keep.rows.size(); ++i) to[rank * keep.rows.size() + i] = all.cells[m][rank * all.head.rows + keep.rows[i]];
+      for (size_t i = 0; i < keep.rows.size(); ++i)
+        to[rank * keep.rows.size() + i] = all.cells[m][rank * all.head.rows + keep.rows[i]];
   }
   fill_peaks(out, all, keep);
   for (const Segment& part : parts) add_sums(out, part);
@@ -253,12 +260,14 @@ Status apply_block(Segment& s, const EncodedBlock& block, ColumnCodec& codec) {
     if (block.sum || block.ranks != 0) return fail("damaged block: a list of ranks with ranks");
     if (Status status = codec.decode(*bytes, s.head.ranks, s.head.ranks, s.ranks); !status) return status;
     const bool ascending = std::is_sorted(s.ranks.begin(), s.ranks.end(), std::less_equal<>());
-    if (!ascending || s.ranks.front() < 0 || s.ranks.back() >= kMaxRanks) return fail("damaged block: impossible ranks");
+    if (!ascending || s.ranks.front() < 0 || s.ranks.back() >= kMaxRanks)
+      return fail("damaged block: impossible ranks");
     return {};
   }
   const size_t metric = metric_of_id(block.metric);
   if (metric == kMetricCount) return {};
-  if (block.ranks == 0 || block.rank0 >= s.head.ranks || block.ranks > s.head.ranks - block.rank0) return fail("damaged block: ranks out of range");
+  if (block.ranks == 0 || block.rank0 >= s.head.ranks || block.ranks > s.head.ranks - block.rank0)
+    return fail("damaged block: ranks out of range");
   std::vector<int64_t> values;
   if (Status status = codec.decode(*bytes, size_t{block.ranks} * rows, rows, values); !status) return status;
   std::vector<int64_t>& to = column(block.sum ? s.sums : s.cells, metric, size_t{s.head.ranks} * rows);
@@ -288,10 +297,12 @@ StepRow to_row(const Segment& s, uint32_t row) {
 }
 
 uint32_t seal_of(const SegmentHead& h, std::span<const EncodedBlock> blocks) {
-  std::vector<uint64_t> words = {static_cast<uint64_t>(h.attempt), h.level, h.step0, h.step1, h.rows, h.ranks, h.quantum_ns, h.steps};
+  std::vector<uint64_t> words = {
+      static_cast<uint64_t>(h.attempt), h.level, h.step0, h.step1, h.rows, h.ranks, h.quantum_ns, h.steps};
   for (const EncodedBlock& block : blocks) {
     uint64_t own = 0;  // a block's own check word
-    for (size_t i = 0; i < std::min<size_t>(4, block.bytes.size()); ++i) own = own << 8 | static_cast<uint8_t>(block.bytes[block.bytes.size() - 1 - i]);
+    for (size_t i = 0; i < std::min<size_t>(4, block.bytes.size()); ++i)
+      own = own << 8 | static_cast<uint8_t>(block.bytes[block.bytes.size() - 1 - i]);
     words.insert(words.end(), {block.sum, block.metric, block.rank0, block.ranks, own, block.bytes.size()});
   }
   return XXH32(words.data(), words.size() * sizeof words[0], 0);
@@ -307,7 +318,8 @@ Result<std::string_view> unseal(std::string_view bytes) {
   if (bytes.size() < 4) return fail("damaged block: cut short");
   const std::string_view body = bytes.substr(0, bytes.size() - 4);
   uint32_t check = 0;
-  for (unsigned i = 0; i < 4; ++i) check |= static_cast<uint32_t>(static_cast<uint8_t>(bytes[body.size() + i])) << (8 * i);
+  for (unsigned i = 0; i < 4; ++i)
+    check |= static_cast<uint32_t>(static_cast<uint8_t>(bytes[body.size() + i])) << (8 * i);
   if (check != XXH32(body.data(), body.size(), 0)) return fail("damaged block: its check word does not fit");
   return body;
 }

@@ -22,14 +22,17 @@ bool SegmentStore::ready(Statement& statement, std::string_view sql) {
 }
 
 Status SegmentStore::insert(Segment& s, ColumnCodec& codec, ColumnCodec::Effort effort) {
-  if (!ready(insert_segment_, "INSERT INTO segment(attempt, level, step0, step1, rows, ranks, steps, quantum_ns, seal) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)") ||
+  if (!ready(insert_segment_,
+             "INSERT INTO segment(attempt, level, step0, step1, rows, ranks, steps, quantum_ns, seal) VALUES(?, ?, ?, "
+             "?, ?, ?, ?, ?, ?)") ||
       !ready(insert_block_, "INSERT INTO block(segment, fold, metric, rank0, ranks, data) VALUES(?, ?, ?, ?, ?, ?)")) {
     return std::unexpected(db_.last_error());
   }
   SegmentHead& h = s.head;
   const std::vector<EncodedBlock> blocks = encode(s, codec, effort);
   h.seal = seal_of(h, blocks);
-  bool ok = insert_segment_.bind(h.attempt, h.level, h.step0, h.step1, h.rows, h.ranks, h.steps, h.quantum_ns, h.seal).run();
+  bool ok =
+      insert_segment_.bind(h.attempt, h.level, h.step0, h.step1, h.rows, h.ranks, h.steps, h.quantum_ns, h.seal).run();
   insert_segment_.reset();
   h.id = ok ? sqlite3_last_insert_rowid(db_.raw()) : 0;
   h.bytes = 0;
@@ -43,8 +46,9 @@ Status SegmentStore::insert(Segment& s, ColumnCodec& codec, ColumnCodec::Effort 
 }
 
 Status SegmentStore::remove(int64_t id) {
-  if (!ready(delete_segment_, "DELETE FROM segment WHERE id = ?") || !ready(delete_blocks_, "DELETE FROM block WHERE segment = ?") ||
-      !delete_segment_.bind(id).run() || !delete_blocks_.bind(id).run()) {
+  if (!ready(delete_segment_, "DELETE FROM segment WHERE id = ?") ||
+      !ready(delete_blocks_, "DELETE FROM block WHERE segment = ?") || !delete_segment_.bind(id).run() ||
+      !delete_blocks_.bind(id).run()) {
     return std::unexpected(db_.last_error());
   }
   delete_segment_.reset();
@@ -52,7 +56,8 @@ Status SegmentStore::remove(int64_t id) {
   return {};
 }
 
-Result<std::vector<SegmentHead>> SegmentStore::list(int32_t attempt, uint64_t step0, uint64_t step1, uint64_t& damaged) {
+Result<std::vector<SegmentHead>> SegmentStore::list(int32_t attempt, uint64_t step0, uint64_t step1,
+                                                    uint64_t& damaged) {
   auto select = db_.prepare(
       "SELECT s.id, s.attempt, s.level, s.step0, s.step1, s.rows, s.ranks, s.steps, s.quantum_ns, s.seal, "
       "(SELECT sum(length(data) + 24) FROM block WHERE segment = s.id) FROM segment s "
@@ -64,8 +69,9 @@ Result<std::vector<SegmentHead>> SegmentStore::list(int32_t attempt, uint64_t st
   while ((step = select->step()) == Statement::Step::kRow) {
     SegmentHead h;
     constexpr int64_t kWord = 0xffffffff;
-    const bool sound = fits(select->integer(1), INT32_MAX) && fits(select->integer(2), kWord) && fits(select->integer(3), INT64_MAX) &&
-                       fits(select->integer(4), INT64_MAX) && fits(select->integer(5), kWord) && fits(select->integer(6), kWord) &&
+    const bool sound = fits(select->integer(1), INT32_MAX) && fits(select->integer(2), kWord) &&
+                       fits(select->integer(3), INT64_MAX) && fits(select->integer(4), INT64_MAX) &&
+                       fits(select->integer(5), kWord) && fits(select->integer(6), kWord) &&
                        fits(select->integer(8), kWord);
     h.id = select->integer(0);
     h.attempt = static_cast<int32_t>(select->integer(1));
@@ -78,8 +84,10 @@ Result<std::vector<SegmentHead>> SegmentStore::list(int32_t attempt, uint64_t st
     h.quantum_ns = static_cast<uint32_t>(select->integer(8));
     h.seal = static_cast<uint32_t>(select->integer(9));
     h.bytes = static_cast<uint64_t>(std::max<int64_t>(0, select->integer(10)));
-    if (sound && !fault_of(h)) heads.push_back(h);
-    else ++damaged;
+    if (sound && !fault_of(h))
+      heads.push_back(h);
+    else
+      ++damaged;
   }
   if (step == Statement::Step::kError) return std::unexpected(db_.last_error());
   return heads;
@@ -96,13 +104,15 @@ Result<Segment> SegmentStore::load(const SegmentHead& head, ColumnCodec& codec) 
   while (!fault && (step = select_blocks_.step()) == Statement::Step::kRow) {
     const std::string_view bytes = select_blocks_.bytes(4);
     size += bytes.size();
-    if (!fits(select_blocks_.integer(1), 255) || !fits(select_blocks_.integer(2), kMaxRanks) || !fits(select_blocks_.integer(3), kMaxRanks)) {
+    if (!fits(select_blocks_.integer(1), 255) || !fits(select_blocks_.integer(2), kMaxRanks) ||
+        !fits(select_blocks_.integer(3), kMaxRanks)) {
       fault = "damaged segment: impossible numbers";
     } else if (size > kMaxSegmentBytes || blocks.size() >= kMaxBlocks) {
       fault = "damaged segment: too large";
     } else {
       blocks.push_back({select_blocks_.integer(0) != 0, static_cast<uint8_t>(select_blocks_.integer(1)),
-                        static_cast<uint32_t>(select_blocks_.integer(2)), static_cast<uint32_t>(select_blocks_.integer(3)), std::string(bytes)});
+                        static_cast<uint32_t>(select_blocks_.integer(2)),
+                        static_cast<uint32_t>(select_blocks_.integer(3)), std::string(bytes)});
     }
   }
   const Error error = !fault && step == Statement::Step::kError ? db_.last_error() : Error{fault ? fault : ""};

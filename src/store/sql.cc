@@ -25,7 +25,8 @@ bool Statement::is_null(int column) const { return sqlite3_column_type(stmt_, co
 std::string_view Statement::bytes(int column) const {
   const void* data = sqlite3_column_blob(stmt_, column);
   const int size = sqlite3_column_bytes(stmt_, column);
-  return data && size > 0 ? std::string_view(static_cast<const char*>(data), static_cast<size_t>(size)) : std::string_view();
+  return data && size > 0 ? std::string_view(static_cast<const char*>(data), static_cast<size_t>(size))
+                          : std::string_view();
 }
 
 void Statement::put_null(int at) { sqlite3_bind_null(stmt_, at); }
@@ -58,7 +59,8 @@ Status Database::exec(const char* sql) {
 Result<Statement> Database::prepare(std::string_view sql) {
   if (!db_) return fail(name_ + ": not open");
   sqlite3_stmt* stmt = nullptr;
-  const int code = sqlite3_prepare_v3(db_, sql.data(), static_cast<int>(sql.size()), SQLITE_PREPARE_PERSISTENT, &stmt, nullptr);
+  const int code =
+      sqlite3_prepare_v3(db_, sql.data(), static_cast<int>(sql.size()), SQLITE_PREPARE_PERSISTENT, &stmt, nullptr);
   if (code == SQLITE_OK && stmt) return Statement(stmt);
   return std::unexpected(last_error());
 }

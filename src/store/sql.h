@@ -59,15 +59,26 @@ class Statement {
   struct Blob;
   template <class T>
   void put(int at, const T& value) {
-    if constexpr (std::is_same_v<T, std::nullptr_t>) put_null(at);
-    else if constexpr (std::is_same_v<T, IntegerOrNull>) value.null ? put_null(at) : put_integer(at, value.integer);
-    else if constexpr (std::is_integral_v<T> || std::is_enum_v<T>) put_integer(at, static_cast<int64_t>(value));
-    else if constexpr (std::is_floating_point_v<T>) put_real(at, value);
-    else if constexpr (requires { value.blob; }) put_blob(at, value.blob);
-    else if constexpr (requires { value.has_value(); *value; }) {
-      if (value.has_value()) put(at, *value);
-      else put_null(at);
-    } else put_text(at, std::string_view(value));
+    if constexpr (std::is_same_v<T, std::nullptr_t>)
+      put_null(at);
+    else if constexpr (std::is_same_v<T, IntegerOrNull>)
+      value.null ? put_null(at) : put_integer(at, value.integer);
+    else if constexpr (std::is_integral_v<T> || std::is_enum_v<T>)
+      put_integer(at, static_cast<int64_t>(value));
+    else if constexpr (std::is_floating_point_v<T>)
+      put_real(at, value);
+    else if constexpr (requires { value.blob; })
+      put_blob(at, value.blob);
+    else if constexpr (requires {
+                         value.has_value();
+                         *value;
+                       }) {
+      if (value.has_value())
+        put(at, *value);
+      else
+        put_null(at);
+    } else
+      put_text(at, std::string_view(value));
   }
   void put_null(int at);
   void put_integer(int at, int64_t value);
@@ -79,7 +90,9 @@ class Statement {
 };
 
 // Marks bytes as a blob in Statement::bind.
-struct AsBlob { std::string_view blob; };
+struct AsBlob {
+  std::string_view blob;
+};
 
 class Database {
  public:
@@ -101,7 +114,7 @@ class Database {
   Result<Statement> prepare(std::string_view sql);
   // The single integer that a statement yields; `otherwise` when it yields none.
   int64_t integer(std::string_view sql, int64_t otherwise = 0);
-  int last_code() const;           // primary result code of the last failed call
+  int last_code() const;  // primary result code of the last failed call
   Error last_error() const;
 
  private:

@@ -23,7 +23,8 @@ bool StepLog::holds(int32_t attempt, uint64_t step) {
     last_attempt_ = attempt;
     last_step_ = retention_.last_step(attempt);
     for (const Group& group : groups_)
-      if (group.attempt == attempt && !group.rows.empty()) last_step_ = std::max<int64_t>(last_step_, group.rows.back().step);
+      if (group.attempt == attempt && !group.rows.empty())
+        last_step_ = std::max<int64_t>(last_step_, group.rows.back().step);
   }
   return static_cast<int64_t>(step) <= last_step_;
 }
@@ -32,7 +33,9 @@ bool StepLog::add(int32_t attempt, FlatRow row) {
   const size_t cells = row.cells.size();
   if (cells == 0 || row.ranks.back() >= static_cast<int64_t>(kMaxRanks)) return false;
   if (held_cells_ + cells > std::max(kMaxHeldCells, 2 * cells)) return false;
-  const auto has = [&](const std::vector<int32_t>& ranks) { return std::includes(ranks.begin(), ranks.end(), row.ranks.begin(), row.ranks.end()); };
+  const auto has = [&](const std::vector<int32_t>& ranks) {
+    return std::includes(ranks.begin(), ranks.end(), row.ranks.begin(), row.ranks.end());
+  };
   if (groups_.empty() || groups_.back().ended || groups_.back().attempt != attempt || !has(groups_.back().ranks)) {
     end_groups();
     // A rank that comes and goes does not begin a group each time.
@@ -76,10 +79,15 @@ Status StepLog::write_group(Group& group) {
     group.small.clear();
   }
   Segment segment = make_segment(group.attempt, std::span(group.rows).subspan(whole ? 0 : group.flushed), group.ranks);
-  if (Status status = store_->insert(segment, codec_, group.ended ? ColumnCodec::Effort::kFull : ColumnCodec::Effort::kFast); !status) return status;
+  if (Status status =
+          store_->insert(segment, codec_, group.ended ? ColumnCodec::Effort::kFull : ColumnCodec::Effort::kFast);
+      !status)
+    return status;
   retention_.add(segment.head);
-  if (group.ended) group.done = true;
-  else group.small.push_back(segment.head.id);
+  if (group.ended)
+    group.done = true;
+  else
+    group.small.push_back(segment.head.id);
   return {};
 }
 

@@ -1,5 +1,5 @@
-// Rows on their way into the file: they gather in groups; each flush writes the new ones as a small segment, and a group
-// that is complete as one large segment instead of its small ones.
+// Rows on their way into the file: they gather in groups; each flush writes the new ones as a small segment, and a
+// group that is complete as one large segment instead of its small ones.
 #pragma once
 
 #include <deque>
@@ -13,7 +13,8 @@ namespace stepscope::store {
 
 class StepLog : public Part {
  public:
-  StepLog(uint64_t max_bytes, uint32_t full_steps) : max_bytes_(max_bytes), full_steps_(full_steps), retention_(max_bytes, full_steps) {}
+  StepLog(uint64_t max_bytes, uint32_t full_steps)
+      : max_bytes_(max_bytes), full_steps_(full_steps), retention_(max_bytes, full_steps) {}
 
   // Reads what the file already holds.
   Status attach(Database& db);
@@ -45,7 +46,7 @@ class StepLog : public Part {
     std::vector<int64_t> small, small_before;  // ids of its small segments; as the file has them
     bool ended = false, done = false;
     uint32_t target = 0;
-    std::vector<int32_t> ranks;                // of its columns: all that its rows may have
+    std::vector<int32_t> ranks;  // of its columns: all that its rows may have
   };
   Status write_group(Group& group);
   void pin_small();
@@ -57,10 +58,10 @@ class StepLog : public Part {
   std::unique_ptr<SegmentStore> store_;
   ColumnCodec codec_;
   std::deque<Group> groups_;
-  std::vector<int32_t> ranks_;                 // that rows of the attempt `ranks_attempt_` have had
+  std::vector<int32_t> ranks_;  // that rows of the attempt `ranks_attempt_` have had
   int32_t ranks_attempt_ = -1;
   size_t waiting_ = 0, held_cells_ = 0;
-  bool stale_ = false;                         // the catalogue must be read again
+  bool stale_ = false;  // the catalogue must be read again
   int32_t last_attempt_ = -1;
   int64_t last_step_ = -1;
   uint64_t rows_ = 0, cells_ = 0;

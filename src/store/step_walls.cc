@@ -10,7 +10,9 @@ constexpr size_t kMaxWaiting = 65536;
 constexpr size_t kLinesPerCheck = 256;
 constexpr uint32_t kMaxStride = 1u << 30;
 
-int64_t us(float ms) { return std::isfinite(ms) ? std::llround(std::clamp(static_cast<double>(ms) * 1e3, -1e15, 1e15)) : 0; }
+int64_t us(float ms) {
+  return std::isfinite(ms) ? std::llround(std::clamp(static_cast<double>(ms) * 1e3, -1e15, 1e15)) : 0;
+}
 
 float middle(std::vector<float>& values) {
   if (values.empty()) return 0;
@@ -78,8 +80,10 @@ static Status insert_all(Database& db, const std::vector<StepWall>& walls) {
   auto insert = db.prepare("INSERT OR REPLACE INTO step_wall VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   if (!insert) return std::unexpected(insert.error());
   for (const StepWall& w : walls) {
-    if (!insert->bind(w.attempt, w.step, w.stride, w.end_us, w.ranks, w.wall_us_p50, w.wall_us_max, w.own_us_p50, w.own_us_max,
-                      null_if_negative(w.own_rank), w.caused_us, null_if_negative(w.caused_rank), w.tags).run()) {
+    if (!insert
+             ->bind(w.attempt, w.step, w.stride, w.end_us, w.ranks, w.wall_us_p50, w.wall_us_max, w.own_us_p50,
+                    w.own_us_max, null_if_negative(w.own_rank), w.caused_us, null_if_negative(w.caused_rank), w.tags)
+             .run()) {
       return std::unexpected(db.last_error());
     }
   }
@@ -96,8 +100,10 @@ Status StepWalls::thin_oldest(Database& db, uint32_t stride) {
   for (size_t i = 0; i < old.size(); ++i) {
     if (!erase->bind(old[i].attempt, old[i].step).run()) return std::unexpected(db.last_error());
     const bool pair = i % 2 == 1 && kept.back().attempt == old[i].attempt;
-    if (pair) kept.back() = merged(kept.back(), old[i]);
-    else kept.push_back(old[i]);
+    if (pair)
+      kept.back() = merged(kept.back(), old[i]);
+    else
+      kept.push_back(old[i]);
     kept.back().stride = std::min(stride, kMaxStride / 2) * 2;
   }
   return insert_all(db, kept);
@@ -113,7 +119,8 @@ Status StepWalls::write(Database& db) {
   if (Status status = insert_all(db, waiting_); !status) return status;
   if (unchecked_ < kLinesPerCheck) return {};
   // One pass over the strides that are too many; a pass may fill the next one.
-  auto count = db.prepare("SELECT stride FROM step_wall GROUP BY stride HAVING count(*) > iif(stride = 1, ?, ?) ORDER BY stride");
+  auto count = db.prepare(
+      "SELECT stride FROM step_wall GROUP BY stride HAVING count(*) > iif(stride = 1, ?, ?) ORDER BY stride");
   if (!count) return std::unexpected(count.error());
   std::vector<uint32_t> strides;
   count->bind(kFullRows, kThinRows);

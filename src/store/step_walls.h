@@ -14,10 +14,10 @@ struct StepWall {
   int32_t attempt = 0;
   uint64_t step = 0;
   uint32_t stride = 1, tags = 0;
-  int64_t end_us = 0;                      // since the run's start
+  int64_t end_us = 0;  // since the run's start
   int64_t wall_us_p50 = 0, wall_us_max = 0, own_us_p50 = 0, own_us_max = 0, caused_us = 0;
-  int32_t ranks = 0;                       // seen in this step
-  int32_t own_rank = -1, caused_rank = -1; // of the largest
+  int32_t ranks = 0;                        // seen in this step
+  int32_t own_rank = -1, caused_rank = -1;  // of the largest
 };
 
 StepWall wall_of(int32_t attempt, const StepRow& row, int64_t start_ns);
