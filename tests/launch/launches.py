@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import uuid
 
 import pytest
 
@@ -31,6 +33,7 @@ class Launch:
 
     def __init__(self, folder: pathlib.Path):
         self.folder = folder
+        self.mark = f"LAUNCH_TEST={uuid.uuid4().hex}"  # in the environment of all that comes of it
         self.started: list[subprocess.Popen] = []
 
     def script(self, text: str, name: str = "train.py") -> str:
@@ -43,6 +46,7 @@ class Launch:
         env = {k: v for k, v in os.environ.items() if not k.startswith("STEPSCOPE_")}
         env["PATH"] = os.path.dirname(sys.executable) + ":" + env["PATH"]
         env.setdefault("STEPSCOPE_PYTHON_DIR", str(ROOT / "python"))
+        env.update([self.mark.split("=")])
         env.update(extra)
         return env
 
@@ -85,6 +89,18 @@ class Launch:
             for pipe in (process.stdout, process.stderr, process.stdin):
                 if pipe:
                     pipe.close()
+        for pid in self.left_behind():  # what outlived its launcher
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def left_behind(self) -> list[int]:
+        """Processes that came of this launch and still run."""
+        found = []
+        for folder in pathlib.Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if self.mark.encode() in (folder / "environ").read_bytes().split(b"\0"):
+                    found.append(int(folder.name))
+        return found
 
 
 def refused(launch: Launch, *words: str) -> str:

@@ -175,28 +175,41 @@ time.sleep(0.3)
 dist.destroy_process_group()
 """
 
+# torch 2.15 keeps a launch's store over restarts, and with it the addresses of the first round: a rank that is quicker than
+# its peer takes the old one and waits in init_process_group for ever (bare torchrun, too). With this each round has its own.
+OWN_STORE = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+
 DRIVER = """
-import glob, os, signal, subprocess, sys, time
+import atexit, glob, os, signal, subprocess, sys, time
 def steps(pattern):
     return [(int(open(p).read() or 0), p) for p in glob.glob(pattern)]
-def until(pattern, count, processes):
+def until(pattern, count):
     end = time.monotonic() + 90
-    while time.monotonic() < end and len([1 for n, _ in steps(pattern) if n >= 40]) < count:
+    while len([1 for n, _ in steps(pattern) if n >= 40]) < count:
+        if time.monotonic() > end:
+            sys.exit(f"no {count} ranks with 40 steps after 90 s")
         time.sleep(0.02)
 def torchrun(*words):
-    return subprocess.Popen([sys.executable, "-m", "torch.distributed.run", *words, "worker.py", sys.argv[1]])
+    p = subprocess.Popen([sys.executable, "-m", "torch.distributed.run", *words, "worker.py", sys.argv[1]])
+    atexit.register(leave, p)
+    return p
+def leave(p):  # nothing goes on, and holds our output open, when we give up
+    p.terminate()
+    try:
+        p.wait(10)
+    except subprocess.TimeoutExpired:
+        p.kill()
 if sys.argv[1] == "restart":
     p = torchrun("--standalone", "--nproc-per-node=2", "--max-restarts=2")
-    until("steps-*", 2, p)
+    until("steps-*", 2)
     pid = int(steps("steps-1-*")[0][1].rsplit("-", 1)[1])
     os.kill(pid, signal.SIGKILL)
     sys.exit(p.wait(120))
 port = sys.argv[2]
-os.environ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"  # with it torch 2.15 keeps the first round's address for ever
 node = ["--nnodes=1:2", "--nproc-per-node=1", "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}", "--rdzv-id=7",
         "--rdzv-conf=last_call_timeout=1,join_timeout=60", "--local-addr=127.0.0.1", "--max-restarts=3"]
 a = torchrun(*node)
-until("steps-0-1-*", 1, a)
+until("steps-0-1-*", 1)
 b = torchrun(*node)
 sys.exit(a.wait(120) or b.wait(120))
 """
@@ -210,7 +223,7 @@ def elastic_run(launch, how: str) -> tuple[dict, dict[tuple[str, str], int]]:
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
             port = s.getsockname()[1]
-        result = launch.run("run", "--run-name", name, "--", sys.executable, "driver.py", how, str(port), timeout=240)
+        result = launch.run("run", "--run-name", name, "--", sys.executable, "driver.py", how, str(port), timeout=300, env=OWN_STORE)
         made: dict[tuple[str, str], int] = {}
         for path in launch.folder.glob("steps-*"):
             _, _, world, restart, _ = path.name.split("-")

@@ -29,6 +29,8 @@ class Case:
 
 LAUNCHED = "{jobs}/launched.py"
 TWO = ("torchrun", "--standalone", "--nproc-per-node", "2")
+# torch 2.15 keeps a launch's store over restarts: a rank may take its peer's old address and wait for ever.
+OWN_STORE = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 
 LAUNCHES = [
     Case("python script", "launch", ("{python}", LAUNCHED), FETCHED, quick=True),
@@ -39,7 +41,7 @@ LAUNCHES = [
     Case("torchrun -m", "launch", (*TWO, "-m", "launched"), FETCHED, ranks=2),
     Case("torchrun, 4 ranks", "launch", ("torchrun", "--standalone", "--nproc-per-node", "4", LAUNCHED, "steps=6"), FETCHED, ranks=4),
     Case("torchrun, elastic restart", "launch", (*TWO, "--max-restarts", "1", LAUNCHED, "fail=5"), FETCHED, ranks=2, attempts=2,
-         steps_before=5),
+         steps_before=5, env=OWN_STORE),
     Case("shell script", "launch", ("{jobs}/launch.sh", "workers=1"), FETCHED, ranks=2, needs=("bin:torchrun",)),
     Case("accelerate launch", "launch", ("accelerate", "launch", "--cpu", "--num_processes", "1", "--num_machines", "1",
                                          "--mixed_precision", "no", "--dynamo_backend", "no", LAUNCHED),
@@ -144,7 +146,7 @@ def older(torch: str) -> list[Case]:
         Case("plain loop", "torch", ("{python}", LAUNCHED, "workers=1"), FETCHED),
         Case("DDP loop", "torch", (*TWO, LAUNCHED), FETCHED, ranks=2),
         Case("elastic restart", "torch", (*TWO, "--max-restarts", "1", LAUNCHED, "fail=5"), FETCHED, ranks=2, attempts=2,
-             steps_before=5),
+             steps_before=5, env=OWN_STORE),
         hook_loop("amp_skipped"),
         parallel("DDP no_sync accumulation", "no_sync", 2, DDP_LOOPS, job="ddp.py"),
         parallel("FSDP1", "fsdp1", 2),
