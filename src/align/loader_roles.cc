@@ -12,7 +12,7 @@ LoaderRoles::Role LoaderRoles::role(uint64_t loader) const {
 
 void LoaderRoles::created(uint64_t loader, bool with_workers, double batch) {
   Loader& l = loaders_[loader];
-  ++l.begun;
+  l.started = true, l.started_at = ++now_;
   l.starting = with_workers;
   l.batch = batch;
 }
@@ -30,6 +30,7 @@ Category LoaderRoles::epoch_category(uint64_t loader) const {
 double LoaderRoles::fetched(uint64_t loader, int64_t ns, Category charged_to) {
   Loader& l = loaders_[loader];
   l.starting = false;
+  l.fetched_at = ++now_;
   newest_ = loader;
   fetched_since_work_ = true;
   if (l.role == Role::kUnknown) (charged_to == Category::kEpochStart ? pending_.epoch_ns : pending_.fetch_ns) += ns;
@@ -50,17 +51,29 @@ bool LoaderRoles::counts(double samples, double tokens, bool evaluating) {
 void LoaderRoles::training_work(std::vector<uint64_t>& training) {
   // A batch that leads to gradients is training, whatever ran on it before (a teacher's forward looks like evaluation).
   if (newest_ && fetched_since_work_) {
-    loaders_[newest_].role = Role::kTraining;
-    if (first_to_train_ == 0) first_to_train_ = newest_, begun_at_first_ = loaders_[newest_].begun;
+    Loader& l = loaders_[newest_];
+    l.role = Role::kTraining;
+    if (begins_epoch(newest_, l))
+      leader_ = newest_, l.has_turn = false, ++epoch_;
+    else if (l.epoch < 0)
+      l.has_turn = true;
+    l.epoch = epoch_, l.started = false, l.trained_at = ++now_;
     if (training.size() < kMaxTrainingLoaders && std::find(training.begin(), training.end(), newest_) == training.end())
       training.push_back(newest_);
   }
   pending_ = {};
 }
 
-int32_t LoaderRoles::epoch() const {
-  const auto found = loaders_.find(first_to_train_);
-  return found == loaders_.end() ? -1 : found->second.begun - begun_at_first_;
+// What a program calls an epoch is not seen; loaders that take each other's place are told from loaders of one epoch by
+// what was fetched when, and by what the first epoch held.
+bool LoaderRoles::begins_epoch(uint64_t number, const Loader& loader) const {
+  if (epoch_ < 0) return true;
+  if (!loader.started) return false;
+  if (number == leader_) return true;
+  const Loader& leader = loaders_.at(leader_);
+  if (leader.fetched_at > loader.started_at || leader.fetched_at > worked_at_) return false;  // both feed these steps
+  if (loader.epoch < 0) return epoch_ > 0;
+  return !loader.has_turn || (loader.epoch == epoch_ && leader.fetched_at < loader.trained_at);
 }
 
 LoaderRoles::Wrongly LoaderRoles::evaluation_work() {

@@ -44,10 +44,12 @@ class LoaderRoles {
   void training_work(std::vector<uint64_t>& training);
   Wrongly evaluation_work();
   // A backward or an optimizer step is over: what follows says nothing about a batch that came before it.
-  void work_ended() { fetched_since_work_ = false; }
+  void work_ended() { fetched_since_work_ = false, worked_at_ = ++now_; }
 
-  // How often the first loader that trained was started over, from 0 on; -1 = none has trained yet.
-  int32_t epoch() const;
+  // Number of the epoch, from 0 on; -1 = no loader has trained yet. An epoch begins when the loader that led the one
+  // before is started over, or another one takes its place. Loaders that train beside it, or have their turn in each
+  // epoch (seen in the first one already), begin none.
+  int32_t epoch() const { return epoch_; }
 
   uint64_t newest() const { return newest_; }  // loader of the newest batch, 0 = none yet
   bool newest_feeds_training() const { return fetched_since_work_ && trains(newest_); }
@@ -57,14 +59,20 @@ class LoaderRoles {
   struct Loader {
     Role role = Role::kUnknown;
     double batch = 0;
-    int32_t begun = 0;      // iterators made
+    bool started = false;   // an iterator was made since it last trained
     bool starting = false;  // its iterator was just made: the first fetch waits for the start of workers
+    bool has_turn = false;  // one of several in each epoch
+    int32_t epoch = -1;     // in which it last trained
+    uint64_t started_at = 0, fetched_at = 0, trained_at = 0;  // moments
   };
   Role role(uint64_t loader) const;
+  bool begins_epoch(uint64_t number, const Loader& loader) const;
 
   std::map<uint64_t, Loader> loaders_;
-  uint64_t newest_ = 0, first_to_train_ = 0;
-  int32_t begun_at_first_ = 0;  // iterators of that loader when it first trained
+  uint64_t newest_ = 0;
+  uint64_t leader_ = 0;  // whose start began the epoch
+  int32_t epoch_ = -1;
+  uint64_t now_ = 0, worked_at_ = 0;  // moments: a count of starts, fetches and ends of work
   bool fetched_since_work_ = false;
   Wrongly pending_;  // while the role of the newest loader is unknown
 };

@@ -569,6 +569,56 @@ TEST(Epoch, ASanityCheckBeforeTrainingDoesNotCount) {
   EXPECT_EQ(epochs_of(l.finish()), (std::vector<int32_t>{0, 0}));
 }
 
+// Number of the epoch of each step where loaders are passed over in this order, two steps each.
+std::vector<int32_t> epochs_of_passes(const std::vector<uint64_t>& loaders) {
+  Loop l;
+  for (const uint64_t loader : loaders) {
+    l.epoch(loader, 16);
+    for (int i = 0; i < 2; ++i) l.fetch(loader).forward().backward().optimizer();
+    l.begin(Kind::kFetch, loader).pass(10).end(Kind::kFetch, loader, kFetchStop);
+  }
+  const std::vector<int32_t> each = epochs_of(l.finish());
+  std::vector<int32_t> out;
+  for (size_t i = 0; i < each.size(); i += 2) {
+    EXPECT_EQ(each[i], each[i + 1]);
+    out.push_back(each[i]);
+  }
+  return out;
+}
+
+TEST(Epoch, ALoaderThatTakesTheOthersPlaceBeginsOne) {
+  EXPECT_EQ(epochs_of_passes({1, 1, 2, 1, 1, 2, 1}), (std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6}))
+      << "now and then another";
+  EXPECT_EQ(epochs_of_passes({1, 1, 2, 2, 3, 3}), (std::vector<int32_t>{0, 1, 2, 3, 4, 5}))
+      << "stages, one after the other";
+  EXPECT_EQ(epochs_of_passes({1, 2, 2, 2}), (std::vector<int32_t>{0, 0, 1, 2})) << "a stage of one epoch";
+}
+
+TEST(Epoch, LoadersThatHaveTheirTurnInEachBeginNone) {
+  EXPECT_EQ(epochs_of_passes({1, 2, 1, 2, 1, 2}), (std::vector<int32_t>{0, 0, 1, 1, 2, 2}));
+  EXPECT_EQ(epochs_of_passes({1, 2, 3, 1, 2, 3}), (std::vector<int32_t>{0, 0, 0, 1, 1, 1}));
+}
+
+// A second loader of half the length feeds the same steps, by the same forward or by one of its own.
+TEST(Epoch, ALoaderBesideTheFirstBeginsNone) {
+  for (const bool own_forward : {false, true}) {
+    SCOPED_TRACE(own_forward);
+    Loop l;
+    for (int epoch = 0; epoch < 3; ++epoch) {
+      l.epoch(1, 16);
+      for (int i = 0; i < 4; ++i) {
+        if (!own_forward && i % 2 == 0) l.epoch(2, 16);
+        if (!own_forward) l.fetch(2);
+        l.fetch(1).forward().backward();
+        if (own_forward && i % 2 == 0) l.epoch(2, 16);
+        if (own_forward) l.fetch(2).forward().backward();
+        l.optimizer();
+      }
+    }
+    EXPECT_EQ(epochs_of(l.finish()), (std::vector<int32_t>{0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2}));
+  }
+}
+
 TEST(Epoch, TheFirstStepsWordIsTheNumberOfTheFirst) {
   Loop l;
   for (int epoch = 0; epoch < 2; ++epoch) {
