@@ -2,9 +2,9 @@
 
 namespace stepscope {
 
-void ProgramValues::add(const std::string& name, double value, RankStep& step, RankStep& ended, int32_t counted_epoch,
+void ProgramValues::add(const std::string& name, double value, StepFacts& step, StepFacts& ended, int32_t counted_epoch,
                         bool first) {
-  if (name == "loss") step.loss = value, step.has_loss = true;
+  if (name == "loss") step.loss = value;
   if (name == "tokens") step.tokens += value, tokens_said_ = true;
   if (name == "samples") step.samples += value, samples_said_ = true;
   if (name == "flops") step.flops += value;
@@ -14,21 +14,21 @@ void ProgramValues::add(const std::string& name, double value, RankStep& step, R
 // Loaders tell when epochs change; the program's word only names them, and may come at their begin, at their end or
 // with each step. Said in the first step it is the number of the first epoch (a run that was resumed). Trainers say
 // fractions.
-void ProgramValues::name_epoch(double value, RankStep& step, RankStep& ended, int32_t counted_epoch, bool first) {
+void ProgramValues::name_epoch(double value, StepFacts& step, StepFacts& ended, int32_t counted_epoch, bool first) {
   constexpr double kMost = 1e9;
   if (!(value >= 0 && value < kMost)) return;
   epoch_said_ = static_cast<int32_t>(value);
   if (!first || counted_epoch > 0) return;
   first_epoch_ = epoch_said_;
-  for (RankStep* one : {&ended, &step})
+  for (StepFacts* one : {&ended, &step})
     if (one->epoch >= 0 || counted_epoch < 0) one->epoch = epoch_said_;
 }
 
-void ProgramValues::begin_work(RankStep& step, int32_t counted_epoch) const {
+void ProgramValues::begin_work(StepFacts& step, int32_t counted_epoch) const {
   if (step.epoch < 0) step.epoch = counted_epoch < 0 ? epoch_said_ : first_epoch_ + counted_epoch;
 }
 
-void ProgramValues::settle(RankStep& step) const {
+void ProgramValues::settle(StepFacts& step) const {
   if (!samples_said_) step.samples = step.counted_samples;
   if (!tokens_said_) step.tokens = step.counted_tokens;
 }

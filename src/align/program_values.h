@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "align/rank_step.h"
+#include "align/step_fields.h"
 
 namespace stepscope {
 
@@ -15,14 +15,14 @@ class ProgramValues {
  public:
   // A value said now; `step` is what goes on, `ended` the step whose end is not certain yet, which an epoch may still
   // name. `counted_epoch`: starts of the training loader so far, -1 = none; `first`: no step is complete.
-  void add(const std::string& name, double value, RankStep& step, RankStep& ended, int32_t counted_epoch, bool first);
+  void add(const std::string& name, double value, StepFacts& step, StepFacts& ended, int32_t counted_epoch, bool first);
   // Training work begins: `step` gets its epoch if it has none.
-  void begin_work(RankStep& step, int32_t counted_epoch) const;
+  void begin_work(StepFacts& step, int32_t counted_epoch) const;
   // The step is complete: what was counted counts where nothing was said in the whole run.
-  void settle(RankStep& step) const;
+  void settle(StepFacts& step) const;
 
  private:
-  void name_epoch(double value, RankStep& step, RankStep& ended, int32_t counted_epoch, bool first);
+  void name_epoch(double value, StepFacts& step, StepFacts& ended, int32_t counted_epoch, bool first);
 
   bool samples_said_ = false, tokens_said_ = false;
   int32_t epoch_said_ = -1;  // holds up to the next word where no loader tells the changes

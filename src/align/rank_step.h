@@ -1,4 +1,5 @@
-// One step of one rank: what the step builder hands to the step table. A plain value.
+// One step of one rank: what the step builder hands to the step table. A plain value. Its figures (time in the garbage
+// collector, samples, the allocator's sizes, …) stand in step_fields.def.
 #pragma once
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "align/category.h"
+#include "align/step_fields.h"
 
 namespace stepscope {
 
@@ -75,19 +77,6 @@ struct DeviceOp {
   int64_t begin_ns = 0, end_ns = 0;  // GPU clock mapped to host ns
 };
 
-// What the allocator said during the step. It is read at two boundaries, not at each in every step: at the begin of
-// backward, near the top of the step, and after the optimizer, when only what outlives the step is left.
-struct DeviceMemory {
-  uint64_t allocated_bytes = 0, reserved_bytes = 0, active_bytes = 0,
-           inactive_split_bytes = 0;  // near the top if read there
-  uint64_t held_bytes = 0;            // allocated after the optimizer; 0 = not read there
-  bool near_top = false;
-  uint64_t peak_bytes = 0;                                              // as the allocator says; 0 = not known
-  uint64_t retries = 0, ooms = 0, device_allocs = 0, device_frees = 0;  // since process start
-
-  void add(const DeviceMemory& later);
-};
-
 // A failed allocation.
 struct OutOfMemory {
   uint64_t requested_bytes = 0, allocated_bytes = 0, reserved_bytes = 0, capacity_bytes = 0;
@@ -96,27 +85,8 @@ struct OutOfMemory {
   Category phase = Category::kUnattributed;
 };
 
-struct Usage {  // deltas over the step, training thread only
-  int64_t cpu_ns = 0;
-  int64_t involuntary_switches = 0, voluntary_switches = 0, major_faults = 0;
-};
-
-struct FetchStats {
-  uint32_t fetches = 0;
-  uint32_t in_flight = 0, ready = 0, out_of_order = 0;  // queue left behind by the longest fetch of the step
-  int64_t longest_ns = 0;
-
-  void add(const FetchStats& later) {
-    fetches += later.fetches;
-    if (later.longest_ns < longest_ns) return;
-    in_flight = later.in_flight, ready = later.ready, out_of_order = later.out_of_order;
-    longest_ns = later.longest_ns;
-  }
-};
-
-struct RankStep {
+struct RankStep : StepFacts {
   uint64_t step = 0;
-  uint32_t tags = 0;
   int64_t begin_ns = 0, end_ns = 0;  // CLOCK_MONOTONIC of the rank's node; end - begin is the step's wall time
   // Own time per category. Stalls are not in it: sum(own) + sum(stalls) == wall. comm_transfer, straggler_wait,
   // unresolved stay 0 here; the attribution splits the stalls into them once all ranks are known.
@@ -126,22 +96,8 @@ struct RankStep {
   // the ledger of own time between stall j-1 and stall j; segments.size() == stalls.size() + 1; their sum == own.
   std::vector<LedgerNs> segments;
   std::vector<CollectiveIssue> collectives;
-  std::optional<Usage> usage;
   std::optional<GpuStep> gpu;  // jobs on a GPU, where its boundary events were resolved
   std::vector<DeviceOp> device_ops;
-  std::optional<DeviceMemory> memory;
-  FetchStats fetch;
-  int64_t gc_ns = 0;  // host_pause by cause
-  int64_t sync_ns = 0;
-  double loss = 0;
-  bool has_loss = false;
-  double tokens = 0, samples = 0;                  // as the program logged them, else as counted
-  double counted_samples = 0, counted_tokens = 0;  // from the shapes of fetched batches
-  double flops = 0;                                // as the program logged them
-  uint64_t h2d_bytes = 0;                          // copied to the device: the size of the batch where nobody tells it
-  int32_t epoch = -1;                              // of its first training work; -1 = not known
-  uint64_t signature = 0;                          // hash of the optimizers that stepped: compare like with like
-  uint32_t records = 0, lost = 0;
 
   int64_t wall_ns() const { return end_ns - begin_ns; }
   int64_t stall_ns() const {

@@ -52,23 +52,18 @@ bool StepAccumulator::complete(uint64_t group, uint64_t sequence, uint8_t op, in
   return false;
 }
 
-void DeviceMemory::add(const DeviceMemory& later) {
-  const uint64_t held = later.held_bytes ? later.held_bytes : held_bytes;
-  if (near_top && !later.near_top) {  // the sizes near the top stay, the counters go on
-    peak_bytes = later.peak_bytes;
-    retries = later.retries, ooms = later.ooms;
-    device_allocs = later.device_allocs, device_frees = later.device_frees;
-  } else {
-    *this = later;
-  }
-  held_bytes = held;
-}
-
 void StepAccumulator::add_records(uint32_t records, uint32_t lost) {
   data_.records += records;
   data_.lost += lost;
   if (lost) data_.tags |= kTagLossy;
 }
+
+// What is no figure joins by hand.
+static_assert(sizeof(RankStep) == sizeof(StepFacts) + 3 * sizeof(int64_t) + sizeof(LedgerNs) +
+                                      sizeof(std::vector<Stall>) + sizeof(std::vector<LedgerNs>) +
+                                      sizeof(std::vector<CollectiveIssue>) + sizeof(std::optional<GpuStep>) +
+                                      sizeof(std::vector<DeviceOp>),
+              "a new member of RankStep: make it a row of step_fields.def, or join it below");
 
 void StepAccumulator::join(StepAccumulator& later) {
   RankStep& b = later.data_;
@@ -87,26 +82,7 @@ void StepAccumulator::join(StepAccumulator& later) {
     data_.segments.push_back(b.segments[j + 1]);
   }
   for (const CollectiveIssue& issue : b.collectives) add_collective(issue);
-  data_.tags |= b.tags;
-  if (b.usage) data_.usage = b.usage;
-  data_.fetch.add(b.fetch);
-  if (b.memory) {
-    if (!data_.memory) data_.memory.emplace();
-    data_.memory->add(*b.memory);
-  }
-  data_.h2d_bytes += b.h2d_bytes;
-  data_.gc_ns += b.gc_ns;
-  data_.sync_ns += b.sync_ns;
-  if (b.has_loss) data_.loss = b.loss, data_.has_loss = true;
-  if (data_.epoch < 0) data_.epoch = b.epoch;
-  data_.tokens += b.tokens;
-  data_.samples += b.samples;
-  data_.counted_samples += b.counted_samples;
-  data_.counted_tokens += b.counted_tokens;
-  data_.flops += b.flops;
-  data_.signature ^= b.signature;
-  data_.records += b.records;
-  data_.lost += b.lost;
+  data_.StepFacts::join(b);
   total_ns_ += later.total_ns_;
   later = StepAccumulator(later.begin_ns_ + later.total_ns_);
 }

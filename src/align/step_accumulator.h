@@ -34,7 +34,7 @@ class StepAccumulator {
   // The step that ended at `end_ns`; leaves an empty accumulator that begins there.
   RankStep take(int64_t end_ns);
 
-  RankStep& facts() { return data_; }  // tags, usage, fetch, gc, loss, tokens, signature
+  StepFacts& facts() { return data_; }
   int64_t begin_ns() const { return begin_ns_; }
   void set_begin(int64_t ns) { begin_ns_ = ns; }
   bool empty() const { return total_ns_ == 0 && data_.records == 0; }

@@ -50,6 +50,11 @@ StallMeeting meeting_of(const Event& wait) {
 
 }  // namespace
 
+// Of the training thread, as it last told: since it began.
+struct Usage {
+  int64_t cpu_ns = 0, involuntary_switches = 0;
+};
+
 struct StepBuilder::Impl {
   TrainingThread training;
   RankLife life;
@@ -256,11 +261,11 @@ struct StepBuilder::Impl {
   // `until`: what was known of the thread's usage at the end of the step.
   void take_usage(StepAccumulator& work, const Usage& until) {
     if (!usage_known) return;
-    if (usage_base)
-      work.facts().usage =
-          Usage{until.cpu_ns - usage_boundary.cpu_ns, until.involuntary_switches - usage_boundary.involuntary_switches,
-                until.voluntary_switches - usage_boundary.voluntary_switches,
-                until.major_faults - usage_boundary.major_faults};
+    if (usage_base) {
+      work.facts().cpu_ns = until.cpu_ns - usage_boundary.cpu_ns;
+      work.facts().involuntary_switches =
+          static_cast<int32_t>(until.involuntary_switches - usage_boundary.involuntary_switches);
+    }
     usage_boundary = until;
     usage_base = true;
   }
@@ -402,7 +407,7 @@ struct StepBuilder::Impl {
       case Kind::kSave: return push_span(e, kind, Category::kCheckpoint, true);
       case Kind::kCompile: return push_span(e, kind, Category::kCompile, true);
       case Kind::kH2d:
-        if (started && !evaluating) open.facts().h2d_bytes += e.a;
+        if (started && !evaluating) open.facts().h2d_bytes += static_cast<double>(e.a);
         return push_span(e, kind, Category::kH2d);
       case Kind::kInitGroup:
         if (life.init_begin_ns == 0) life.init_begin_ns = t;
@@ -496,7 +501,11 @@ struct StepBuilder::Impl {
     modes.batch();
     last_batch = loaders.fetched(e.a, ns, span.category);
     if (last_batch > 0) count_batch(last_batch, 0);
-    open.facts().fetch.add({1, static_cast<uint32_t>(e.b), static_cast<uint32_t>(e.c), static_cast<uint32_t>(e.d), ns});
+    open.facts().fetch.add({.fetches = 1,
+                            .ready = static_cast<uint32_t>(e.c),
+                            .out_of_order = static_cast<uint32_t>(e.d),
+                            .in_flight = static_cast<uint32_t>(e.b),
+                            .longest_ns = ns});
   }
 
   // Batches of a loader that turns out to be for evaluation are taken back (evaluation_work).
@@ -537,8 +546,7 @@ struct StepBuilder::Impl {
       }
       case Kind::kUsage: {
         if (!main) return;
-        usage_now = Usage{static_cast<int64_t>(e.a), static_cast<int64_t>(e.b), static_cast<int64_t>(e.c),
-                          static_cast<int64_t>(e.d)};
+        usage_now = Usage{static_cast<int64_t>(e.a), static_cast<int64_t>(e.b)};
         usage_known = true;
         return;
       }

@@ -36,17 +36,6 @@ void fill_device(Cell& cell, const RankStep& step) {
         {op.group, op.sequence, op.bytes, op.op, static_cast<float>((op.end_ns - op.begin_ns) * 1e-6), op.peer});
   }
   if (!step.device_ops.empty()) cell.device_comm_ms = union_ms(step.device_ops);
-  cell.h2d_bytes = static_cast<double>(step.h2d_bytes);
-  if (!step.memory) return;
-  if (step.memory->held_bytes) cell.held_bytes = static_cast<double>(step.memory->held_bytes);
-  cell.allocated_bytes = static_cast<double>(step.memory->allocated_bytes);
-  cell.reserved_bytes = static_cast<double>(step.memory->reserved_bytes);
-  cell.active_bytes = static_cast<double>(step.memory->active_bytes);
-  cell.inactive_split_bytes = static_cast<double>(step.memory->inactive_split_bytes);
-  if (step.memory->peak_bytes) cell.peak_bytes = static_cast<double>(step.memory->peak_bytes);
-  cell.retries = step.memory->retries;
-  cell.ooms = step.memory->ooms;
-  cell.device_frees = step.memory->device_frees;
 }
 
 bool before(const Blame& a, const Blame& b) { return std::pair(a.causer, a.waiter) < std::pair(b.causer, b.waiter); }
@@ -128,8 +117,8 @@ void settle(std::vector<Blame>& caused) {
 
 Cell to_cell(int rank, const RankStep& step) {
   Cell cell;
+  set_figures(cell, step);
   cell.rank = rank;
-  cell.tags = step.tags;
   cell.end_ns = step.end_ns;
   cell.host_wall_ms = static_cast<float>(step.wall_ns() * 1e-6);
   cell.host_ms = to_ms(step.own);
@@ -157,23 +146,6 @@ Cell to_cell(int rank, const RankStep& step) {
                                 static_cast<float>((issue.done_ns - issue.time_ns) * 1e-6)});
   }
   cell.collectives = static_cast<uint32_t>(step.collectives.size());
-  if (step.usage) {
-    cell.cpu_ms = static_cast<float>(step.usage->cpu_ns * 1e-6);
-    cell.involuntary_switches = static_cast<int32_t>(step.usage->involuntary_switches);
-  }
-  cell.gc_ms = static_cast<float>(step.gc_ns * 1e-6);
-  cell.sync_ms = static_cast<float>(step.sync_ns * 1e-6);
-  cell.fetches = step.fetch.fetches;
-  cell.fetch_ready = step.fetch.ready;
-  cell.fetch_out_of_order = step.fetch.out_of_order;
-  cell.fetch_in_flight = step.fetch.in_flight;
-  cell.samples = step.samples;
-  cell.tokens = step.tokens;
-  cell.flops = step.flops;
-  cell.loss = step.loss;
-  cell.has_loss = step.has_loss;
-  cell.epoch = step.epoch;
-  cell.signature = step.signature;
   return cell;
 }
 

@@ -55,39 +55,24 @@ struct CellOp {
   int32_t peer = -1;  // of a message, as its group counts ranks
 };
 
-// One rank in one step. After attribution (analyze/attribution.h) ms[] also holds the parts of its stalls,
-// and the cell's categories add up to wall_ms.
-struct Cell {
-  int32_t rank = -1;
-  uint32_t tags = 0;
-  float wall_ms = 0, stall_ms = 0, wait_ms = 0, caused_ms = 0;
-  float caused_unsure_ms =
-      0;  // of caused_ms: in meetings of which not all members were seen, so that others may be later still
+// One rank in one step; its figures stand in step_fields.def. After attribution (analyze/attribution.h) ms[] also holds
+// the parts of its stalls, and the cell's categories add up to wall_ms.
+struct Cell : CellFigures {
   int64_t end_ns = 0;
+  int32_t rank = -1;
+  float wall_ms = 0, stall_ms = 0, wait_ms = 0;
+  // Of caused_ms: in meetings of which not all members were seen, so that others may be later still.
+  float caused_unsure_ms = 0;
   // The main axis: the GPU's where its events were resolved, else the host's. host_ms is always the host's ledger, its
   // stalls as comm_transfer.
   bool gpu = false;
   LedgerMs ms{}, host_ms{};
   float host_wall_ms = 0;
-  uint32_t host_bound = 0;        // GPU axis: bit per category, see GpuStep
-  LedgerMs launching_ms{};        // GPU axis, kLaunchPhases alone: see GpuStep
-  std::vector<CellOp> timed_ops;  // on the device, else on the host where completions were stamped; waiting included
-  float device_comm_ms = -1;      // union of communication on the device, hidden or not; < 0: not measured
-  double allocated_bytes = -1, reserved_bytes = -1, active_bytes = -1, inactive_split_bytes = -1, peak_bytes = -1;
-  double held_bytes = -1;  // allocated after the optimizer; < 0: not read there in this step
-  double h2d_bytes = 0;
-  uint64_t retries = 0, ooms = 0, device_frees = 0;
+  LedgerMs launching_ms{};         // GPU axis, kLaunchPhases alone: see GpuStep
+  std::vector<CellOp> timed_ops;   // on the device, else on the host where completions were stamped; waiting included
   std::vector<LedgerMs> segments;  // own time before, between and after the stalls
   std::vector<CellStall> stalls;
-  std::vector<float> bucket_ms;               // backward begin to issue of the step's k-th collective in backward
-  float cpu_ms = -1, gc_ms = 0, sync_ms = 0;  // cpu_ms < 0: not measured
-  int32_t involuntary_switches = -1;
-  uint32_t fetch_ready = 0, fetch_out_of_order = 0, fetch_in_flight = 0, fetches = 0;
-  uint32_t collectives = 0, small_collectives = 0;  // small: below kSmallCollectiveBytes and outside of backward
-  double bytes = 0, samples = 0, tokens = 0, flops = 0, loss = 0;
-  bool has_loss = false;
-  int32_t epoch = -1;  // < 0: not known
-  uint64_t signature = 0;
+  std::vector<float> bucket_ms;  // backward begin to issue of the step's k-th collective in backward
 
   float own_ms() const;  // all but what the stalls became
 };

@@ -4,12 +4,14 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <utility>
 
 namespace stepscope::store {
 namespace {
 
 constexpr uint8_t kCoarse = 32;  // quanta: of what stands beside the main ledger
-constexpr uint8_t kLossDrop = 8, kMemoryDrop = 4;
+constexpr uint8_t kReadingDrop = 8, kSizeDrop = 4;
 constexpr double kMaxMs = 1e12;
 
 constexpr std::array<std::string_view, kCategoryCount> kHostNames = {
@@ -22,67 +24,140 @@ constexpr std::array<std::string_view, kCategoryCount> kHostNames = {
 constexpr std::array<std::string_view, kLaunchPhases.size()> kLaunchingNames = {
     "launching_forward", "launching_backward", "launching_optimizer"};
 
+double finite(double value, double limit) { return std::isfinite(value) ? std::clamp(value, -limit, limit) : 0; }
+int64_t quanta(double ms, double per_ms) { return std::llround(finite(ms, kMaxMs) * per_ms); }
+float to_ms(int64_t quanta, double quantum_ms) { return static_cast<float>(static_cast<double>(quanta) * quantum_ms); }
+
+uint32_t to_count(int64_t value) {
+  return static_cast<uint32_t>(std::clamp<int64_t>(value, 0, std::numeric_limits<uint32_t>::max()));
+}
+int32_t to_int(int64_t value) {
+  return static_cast<int32_t>(std::clamp<int64_t>(value, -1, std::numeric_limits<int32_t>::max()));
+}
+
+// A float without its lowest bits; 0 stays free for "not known".
+int64_t fine(double value, unsigned drop) {
+  const int64_t ordered = float_to_ordered(value, drop);
+  return ordered >= 0 ? ordered + 1 : ordered;
+}
+double of_fine(int64_t value, unsigned drop) { return ordered_to_float(value > 0 ? value - 1 : value, drop); }
+
+// How each kind of figure is kept. put: its integer, 0 where it is not known; take: the figure again. `per_ms`,
+// `quantum_ms`: the segment's quantum.
+template <class Kind>
+struct Coding;
+
+template <>
+struct Coding<field::Time> {
+  static constexpr MetricInfo info(uint8_t id, std::string_view name, std::string_view unit, Thinning thinning) {
+    return {id, name, unit, MetricKind::kTime, thinning};
+  }
+  static int64_t put(float ms, double per_ms) { return quanta(ms, per_ms); }
+  static float take(int64_t value, double quantum_ms) { return to_ms(value, quantum_ms); }
+};
+
+template <uint8_t kScale>
+struct MeasuredTimeCoding {
+  static constexpr MetricInfo info(uint8_t id, std::string_view name, std::string_view unit, Thinning thinning) {
+    return {id, name, unit, MetricKind::kTime, thinning, kScale, 0, true};
+  }
+  static int64_t put(float ms, double per_ms) { return ms >= 0 ? quanta(ms, per_ms / kScale) + 1 : 0; }
+  static float take(int64_t value, double quantum_ms) {
+    return value <= 0 ? field::MeasuredTime::kFigure : to_ms(value - 1, kScale * quantum_ms);
+  }
+};
+template <>
+struct Coding<field::MeasuredTime> : MeasuredTimeCoding<1> {};
+template <>
+struct Coding<field::CoarseTime> : MeasuredTimeCoding<kCoarse> {};
+
+struct PlainCoding {
+  static constexpr MetricInfo info(uint8_t id, std::string_view name, std::string_view unit, Thinning thinning) {
+    return {id, name, unit, MetricKind::kCount, thinning};
+  }
+};
+template <>
+struct Coding<field::Count> : PlainCoding {
+  static int64_t put(uint32_t count, double) { return count; }
+  static uint32_t take(int64_t value, double) { return to_count(value); }
+};
+template <>
+struct Coding<field::Total> : PlainCoding {
+  static int64_t put(uint64_t count, double) { return static_cast<int64_t>(count); }
+  static uint64_t take(int64_t value, double) { return static_cast<uint64_t>(value); }
+};
+template <>
+struct Coding<field::Hash> : Coding<field::Total> {};
+
+template <>
+struct Coding<field::Number> {
+  static constexpr MetricInfo info(uint8_t id, std::string_view name, std::string_view unit, Thinning thinning) {
+    return {id, name, unit, MetricKind::kCount, thinning, 1, 0, true};
+  }
+  static int64_t put(int32_t number, double) { return int64_t{number} + 1; }
+  static int32_t take(int64_t value, double) { return value <= 0 ? field::Number::kFigure : to_int(value - 1); }
+};
+
+template <>
+struct Coding<field::Amount> {
+  static constexpr MetricInfo info(uint8_t id, std::string_view name, std::string_view unit, Thinning thinning) {
+    return {id, name, unit, MetricKind::kReal, thinning};
+  }
+  static int64_t put(double amount, double) { return float_to_ordered(amount, 0); }
+  static double take(int64_t value, double) { return ordered_to_float(value, 0); }
+};
+
+template <uint8_t kDrop>
+struct FineCoding {
+  static constexpr MetricInfo info(uint8_t id, std::string_view name, std::string_view unit, Thinning thinning) {
+    return {id, name, unit, MetricKind::kFine, thinning, 1, kDrop, true};
+  }
+};
+template <>
+struct Coding<field::Reading> : FineCoding<kReadingDrop> {
+  static int64_t put(std::optional<double> value, double) { return value ? fine(*value, kReadingDrop) : 0; }
+  static std::optional<double> take(int64_t value, double) {
+    return value == 0 ? field::Reading::kFigure : of_fine(value, kReadingDrop);
+  }
+};
+template <>
+struct Coding<field::Size> : FineCoding<kSizeDrop> {
+  static int64_t put(double bytes, double) { return bytes >= 0 ? fine(bytes, kSizeDrop) : 0; }
+  static double take(int64_t value, double) { return value == 0 ? field::Size::kFigure : of_fine(value, kSizeDrop); }
+};
+template <>
+struct Coding<field::SizeOnceRead> : Coding<field::Size> {};
+
 constexpr std::array<MetricInfo, kMetricCount> kMetrics = [] {
+  constexpr auto kTime = MetricKind::kTime;
+  constexpr auto kSummed = Thinning::kSummed, kKept = Thinning::kKept;
   std::array<MetricInfo, kMetricCount> all{};
   for (size_t c = 0; c < kCategoryCount; ++c)
-    all[c] = {static_cast<uint8_t>(16 + c), kCategoryNames[c], MetricKind::kTime, true};
-  all[kRest] = {10, "rest", MetricKind::kTime, true};
-  all[kAbsent] = {8, "absent", MetricKind::kCount, true};
-  all[kOutside] = {51, "transfer_outside", MetricKind::kTime, false};
-  all[kTags] = {9, "tags", MetricKind::kCount, false};
-  all[kCaused] = {48, "caused", MetricKind::kTime, true};
-  all[kWaitedFor] = {49, "waited_for", MetricKind::kCount, false};
-  all[kPeak] = {50, "peak", MetricKind::kTime, false};
-  all[kLoss] = {64, "loss", MetricKind::kFine, false, 1, kLossDrop};
-  all[kSamples] = {65, "samples", MetricKind::kReal, true};
-  all[kTokens] = {66, "tokens", MetricKind::kReal, true};
-  all[kBytes] = {67, "bytes", MetricKind::kReal, true};
-  all[kEpoch] = {68, "epoch", MetricKind::kCount, false};
-  all[kCpu] = {80, "cpu", MetricKind::kTime, false, kCoarse};
-  all[kGc] = {81, "gc", MetricKind::kTime, true};
-  all[kSync] = {82, "sync", MetricKind::kTime, true};
-  all[kInvoluntary] = {83, "involuntary_switches", MetricKind::kCount, false};
-  all[kCollectives] = {84, "collectives", MetricKind::kCount, true};
-  all[kSmallCollectives] = {85, "small_collectives", MetricKind::kCount, true};
-  all[kFetches] = {86, "fetches", MetricKind::kCount, true};
-  all[kFetchReady] = {87, "fetch_ready", MetricKind::kCount, false};
-  all[kFetchOutOfOrder] = {88, "fetch_out_of_order", MetricKind::kCount, false};
-  all[kFetchInFlight] = {89, "fetch_in_flight", MetricKind::kCount, false};
-  all[kSignature] = {90, "signature", MetricKind::kCount, false};
-  all[kGpu] = {96, "gpu", MetricKind::kCount, true};
-  all[kHostBound] = {97, "host_bound", MetricKind::kCount, false};
-  all[kDeviceComm] = {98, "device_comm", MetricKind::kTime, false};
+    all[c] = {static_cast<uint8_t>(16 + c), kCategoryNames[c], "ms", kTime, kSummed};
+  all[kRest] = {10, "rest", "ms", kTime, kSummed};
+  all[kAbsent] = {8, "absent", "", MetricKind::kCount, kSummed};
+  all[kOutside] = {51, "transfer_outside", "ms", kTime};
+  all[kWaitedFor] = {49, "waited_for", "rank", MetricKind::kCount, kKept, 1, 0, true};
+  all[kPeak] = {50, "peak", "ms", kTime};
+  all[kGpu] = {96, "gpu", "", MetricKind::kCount, kSummed};
   for (size_t i = 0; i < kLaunchPhases.size(); ++i)
-    all[kLaunching + i] = {static_cast<uint8_t>(99 + i), kLaunchingNames[i], MetricKind::kTime, false, kCoarse};
-  all[kAllocated] = {104, "allocated_bytes", MetricKind::kFine, false, 1, kMemoryDrop};
-  all[kReserved] = {105, "reserved_bytes", MetricKind::kFine, false, 1, kMemoryDrop};
-  all[kActive] = {106, "active_bytes", MetricKind::kFine, false, 1, kMemoryDrop};
-  all[kInactiveSplit] = {107, "inactive_split_bytes", MetricKind::kFine, false, 1, kMemoryDrop};
-  all[kPeakBytes] = {108, "peak_bytes", MetricKind::kFine, false, 1, kMemoryDrop};
-  all[kHeldBytes] = {112, "held_bytes", MetricKind::kFine, false, 1, kMemoryDrop};
-  all[kH2dBytes] = {113, "h2d_bytes", MetricKind::kReal, true};
-  all[kRetries] = {109, "retries", MetricKind::kCount, false};
-  all[kOoms] = {110, "ooms", MetricKind::kCount, false};
-  all[kDeviceFrees] = {111, "device_frees", MetricKind::kCount, false};
+    all[kLaunching + i] = {static_cast<uint8_t>(99 + i), kLaunchingNames[i], "ms", kTime, kKept, kCoarse};
   for (size_t c = 0; c < kCategoryCount; ++c)
-    all[kHost + c] = {static_cast<uint8_t>(128 + c), kHostNames[c], MetricKind::kTime, true, kCoarse};
-  all[kHostRest] = {11, "host_rest", MetricKind::kTime, true, kCoarse};
+    all[kHost + c] = {static_cast<uint8_t>(128 + c), kHostNames[c], "ms", kTime, kSummed, kCoarse};
+  all[kHostRest] = {11, "host_rest", "ms", kTime, kSummed, kCoarse};
+#define FIGURE(kind, figure, unit, id, name, thinning) \
+  all[metric_of(Figure::figure)] = Coding<field::kind>::info(id, name, unit, thinning);
+#include "align/step_fields.def"
   return all;
 }();
 
-double finite(double value, double limit) { return std::isfinite(value) ? std::clamp(value, -limit, limit) : 0; }
-int64_t quanta(double ms, double per_ms) { return std::llround(finite(ms, kMaxMs) * per_ms); }
-float to_ms(int64_t quanta, uint32_t quantum_ns) {
-  return static_cast<float>(static_cast<double>(quanta) * quantum_ns * 1e-6);
+constexpr bool ids_differ() {
+  bool taken[256] = {true, true, true, true};  // 0, kStepId, kEndId, kRanksId
+  for (const MetricInfo& metric : kMetrics)
+    if (std::exchange(taken[metric.id], true)) return false;
+  return true;
 }
-double fine_to_double(const MetricValues& values, size_t metric, double otherwise) {
-  const int64_t v = values[metric];
-  return v == 0 ? otherwise : ordered_to_float(v > 0 ? v - 1 : v, kMetrics[metric].drop);
-}
-void put_fine(MetricValues& values, size_t metric, double value) {
-  const int64_t ordered = float_to_ordered(value, kMetrics[metric].drop);
-  values[metric] = ordered >= 0 ? ordered + 1 : ordered;
-}
+static_assert(ids_differ(), "two columns of the run file have one id");
 
 // A ledger from metric `first` on, what is missing to the wall time in `rest`.
 void put_ledger(MetricValues& values, size_t first, size_t rest, const LedgerMs& ms, float wall_ms, double per_ms) {
@@ -109,13 +184,6 @@ float take_ledger(const MetricValues& values, size_t first, size_t rest, LedgerM
   return static_cast<float>(wall * unit_ms);
 }
 
-uint32_t to_count(int64_t value) {
-  return static_cast<uint32_t>(std::clamp<int64_t>(value, 0, std::numeric_limits<uint32_t>::max()));
-}
-int32_t to_int(int64_t value) {
-  return static_cast<int32_t>(std::clamp<int64_t>(value, -1, std::numeric_limits<int32_t>::max()));
-}
-
 }  // namespace
 
 const MetricInfo& metric_info(size_t metric) { return kMetrics[metric]; }
@@ -126,33 +194,7 @@ size_t metric_of_id(int64_t id) {
   return kMetricCount;
 }
 
-static void put_device(MetricValues& out, const FlatCell& cell, double per_ms) {
-  if (cell.device_comm_ms >= 0) out[kDeviceComm] = quanta(cell.device_comm_ms, per_ms) + 1;
-  out[kRetries] = static_cast<int64_t>(cell.retries);
-  out[kOoms] = static_cast<int64_t>(cell.ooms);
-  out[kDeviceFrees] = static_cast<int64_t>(cell.device_frees);
-  const std::pair<Metric, double> sizes[] = {
-      {kAllocated, cell.allocated_bytes},          {kReserved, cell.reserved_bytes}, {kActive, cell.active_bytes},
-      {kInactiveSplit, cell.inactive_split_bytes}, {kPeakBytes, cell.peak_bytes},    {kHeldBytes, cell.held_bytes}};
-  for (const auto& [metric, bytes] : sizes)
-    if (bytes >= 0) put_fine(out, metric, bytes);
-}
-
-static void take_device(const MetricValues& values, Cell& cell, double quantum_ms) {
-  cell.device_comm_ms =
-      values[kDeviceComm] <= 0 ? -1 : static_cast<float>(static_cast<double>(values[kDeviceComm] - 1) * quantum_ms);
-  cell.allocated_bytes = fine_to_double(values, kAllocated, -1);
-  cell.reserved_bytes = fine_to_double(values, kReserved, -1);
-  cell.active_bytes = fine_to_double(values, kActive, -1);
-  cell.inactive_split_bytes = fine_to_double(values, kInactiveSplit, -1);
-  cell.peak_bytes = fine_to_double(values, kPeakBytes, -1);
-  cell.held_bytes = fine_to_double(values, kHeldBytes, -1);
-  cell.retries = static_cast<uint64_t>(values[kRetries]);
-  cell.ooms = static_cast<uint64_t>(values[kOoms]);
-  cell.device_frees = static_cast<uint64_t>(values[kDeviceFrees]);
-}
-
-static void take_stalls(const MetricValues& values, Cell& cell, uint32_t quantum_ns) {
+static void take_stalls(const MetricValues& values, Cell& cell, double quantum_ms) {
   if (cell.stall_ms <= 0) return;
   const float unresolved_ms = std::clamp(cell.ms[index(Category::kUnresolved)], 0.0f, cell.stall_ms);
   // Waiting beside nothing but unresolved time was in the same meetings; else which of the two it belongs to is not
@@ -160,7 +202,7 @@ static void take_stalls(const MetricValues& values, Cell& cell, uint32_t quantum
   const bool half_seen = unresolved_ms > 0 && cell.ms[index(Category::kCommTransfer)] <= 0;
   if (half_seen) return cell.stalls.push_back({0, 0, cell.stall_ms, 0, Category::kBackward, unresolved_ms});
   const float seen_ms = cell.stall_ms - unresolved_ms;
-  const float outside_ms = std::clamp(to_ms(values[kOutside], quantum_ns), 0.0f, seen_ms);
+  const float outside_ms = std::clamp(to_ms(values[kOutside], quantum_ms), 0.0f, seen_ms);
   const float inside_ms = seen_ms - outside_ms;
   if (inside_ms > 0)
     cell.stalls.push_back({kSeenGroup, 0, inside_ms, std::max(0.0f, inside_ms - cell.wait_ms), Category::kBackward});
@@ -171,10 +213,8 @@ static void take_stalls(const MetricValues& values, Cell& cell, uint32_t quantum
 // The host's ledger: kept beside the GPU's, else the main one with its waits not split.
 static void take_host(const MetricValues& values, Cell& cell, double quantum_ms) {
   if (cell.gpu) {
-    cell.host_bound = to_count(values[kHostBound]);
     for (size_t i = 0; i < kLaunchPhases.size(); ++i)
-      cell.launching_ms[index(kLaunchPhases[i])] =
-          static_cast<float>(static_cast<double>(values[kLaunching + i]) * quantum_ms * kCoarse);
+      cell.launching_ms[index(kLaunchPhases[i])] = to_ms(values[kLaunching + i], quantum_ms * kCoarse);
     cell.host_wall_ms = take_ledger(values, kHost, kHostRest, cell.host_ms, quantum_ms * kCoarse);
     return;
   }
@@ -184,32 +224,20 @@ static void take_host(const MetricValues& values, Cell& cell, double quantum_ms)
   cell.host_ms[index(Category::kStragglerWait)] = cell.host_ms[index(Category::kUnresolved)] = 0;
 }
 
+// What is no figure is carried by hand, here and in restore().
+static_assert(sizeof(Cell) == sizeof(CellFigures) + sizeof(int64_t) + sizeof(int32_t) + 5 * sizeof(float) +
+                                  sizeof(int32_t) /* gpu */ + 3 * sizeof(LedgerMs) + 4 * sizeof(std::vector<float>),
+              "a new member of Cell: make it a row of align/step_fields.def, or say what the run file keeps of it");
+
 FlatCell to_flat(const Cell& cell) {
   FlatCell flat;
+  static_cast<CellFigures&>(flat) = cell;
   flat.present = true;
-  flat.ms = cell.ms;
-  flat.wall_ms = cell.wall_ms, flat.caused_ms = cell.caused_ms, flat.cpu_ms = cell.cpu_ms;
-  flat.gc_ms = cell.gc_ms, flat.sync_ms = cell.sync_ms;
-  flat.gpu = cell.gpu, flat.host_ms = cell.host_ms, flat.host_wall_ms = cell.host_wall_ms,
-  flat.host_bound = cell.host_bound;
+  flat.ms = cell.ms, flat.wall_ms = cell.wall_ms;
+  flat.gpu = cell.gpu, flat.host_ms = cell.host_ms, flat.host_wall_ms = cell.host_wall_ms;
   flat.launching_ms = cell.launching_ms;
-  flat.device_comm_ms = cell.device_comm_ms;
-  flat.allocated_bytes = cell.allocated_bytes, flat.reserved_bytes = cell.reserved_bytes,
-  flat.active_bytes = cell.active_bytes;
-  flat.inactive_split_bytes = cell.inactive_split_bytes, flat.peak_bytes = cell.peak_bytes;
-  flat.held_bytes = cell.held_bytes, flat.h2d_bytes = cell.h2d_bytes;
-  flat.retries = cell.retries, flat.ooms = cell.ooms, flat.device_frees = cell.device_frees;
-  flat.loss = cell.loss, flat.has_loss = cell.has_loss;
-  flat.samples = cell.samples, flat.tokens = cell.tokens, flat.bytes = cell.bytes;
-  flat.signature = cell.signature;
-  flat.epoch = cell.epoch;
   for (const CellStall& stall : cell.stalls)
     if (stall.phase != Category::kBackward) flat.outside_ms += stall.transfer_ms;
-  flat.tags = cell.tags;
-  flat.collectives = cell.collectives, flat.small_collectives = cell.small_collectives;
-  flat.fetches = cell.fetches, flat.fetch_ready = cell.fetch_ready;
-  flat.fetch_out_of_order = cell.fetch_out_of_order, flat.fetch_in_flight = cell.fetch_in_flight;
-  flat.involuntary_switches = cell.involuntary_switches;
   return flat;
 }
 
@@ -223,30 +251,14 @@ MetricValues quantise(const FlatCell& cell, uint32_t quantum_ns) {
   put_ledger(out, 0, kRest, cell.ms, cell.wall_ms, per_ms);
   if (cell.gpu) {
     out[kGpu] = 1;
-    out[kHostBound] = cell.host_bound;
     for (size_t i = 0; i < kLaunchPhases.size(); ++i)
       out[kLaunching + i] = quanta(cell.launching_ms[index(kLaunchPhases[i])], per_ms / kCoarse);
     put_ledger(out, kHost, kHostRest, cell.host_ms, cell.host_wall_ms, per_ms / kCoarse);
   }
   out[kOutside] = quanta(cell.outside_ms, per_ms);
-  out[kCaused] = quanta(cell.caused_ms, per_ms);
-  out[kGc] = quanta(cell.gc_ms, per_ms);
-  out[kSync] = quanta(cell.sync_ms, per_ms);
-  out[kCpu] = cell.cpu_ms >= 0 ? quanta(cell.cpu_ms, per_ms / kCoarse) + 1 : 0;
-  out[kTags] = cell.tags;
   out[kWaitedFor] = int64_t{cell.waited_for} + 1;
-  if (cell.has_loss) put_fine(out, kLoss, cell.loss);
-  out[kSamples] = float_to_ordered(cell.samples, 0);
-  out[kTokens] = float_to_ordered(cell.tokens, 0);
-  out[kH2dBytes] = float_to_ordered(cell.h2d_bytes, 0);
-  out[kBytes] = float_to_ordered(cell.bytes, 0);
-  out[kEpoch] = int64_t{cell.epoch} + 1;
-  out[kInvoluntary] = int64_t{cell.involuntary_switches} + 1;
-  out[kCollectives] = cell.collectives, out[kSmallCollectives] = cell.small_collectives;
-  out[kFetches] = cell.fetches, out[kFetchReady] = cell.fetch_ready;
-  out[kFetchOutOfOrder] = cell.fetch_out_of_order, out[kFetchInFlight] = cell.fetch_in_flight;
-  out[kSignature] = static_cast<int64_t>(cell.signature);
-  put_device(out, cell, per_ms);
+#define FIGURE(kind, figure, ...) out[metric_of(Figure::figure)] = Coding<field::kind>::put(cell.figure, per_ms);
+#include "align/step_fields.def"
   return out;
 }
 
@@ -260,27 +272,11 @@ Cell restore(int rank, const MetricValues& values, uint32_t quantum_ns) {
   cell.gpu = values[kGpu] != 0;
   cell.wait_ms = cell.ms[index(Category::kStragglerWait)];
   cell.stall_ms = cell.wait_ms + cell.ms[index(Category::kCommTransfer)] + cell.ms[index(Category::kUnresolved)];
-  take_stalls(values, cell, quantum_ns);
-  cell.caused_ms = to_ms(values[kCaused], quantum_ns);
-  cell.gc_ms = to_ms(values[kGc], quantum_ns);
-  cell.sync_ms = to_ms(values[kSync], quantum_ns);
-  cell.cpu_ms =
-      values[kCpu] <= 0 ? -1 : static_cast<float>(static_cast<double>(values[kCpu] - 1) * kCoarse * quantum_ms);
-  cell.tags = to_count(values[kTags]);
-  cell.has_loss = values[kLoss] != 0;
-  cell.loss = fine_to_double(values, kLoss, 0);
-  cell.samples = ordered_to_float(values[kSamples], 0);
-  cell.tokens = ordered_to_float(values[kTokens], 0);
-  cell.h2d_bytes = ordered_to_float(values[kH2dBytes], 0);
-  cell.bytes = ordered_to_float(values[kBytes], 0);
-  cell.epoch = values[kEpoch] <= 0 ? -1 : to_int(values[kEpoch] - 1);
-  cell.involuntary_switches = values[kInvoluntary] <= 0 ? -1 : to_int(values[kInvoluntary] - 1);
-  cell.collectives = to_count(values[kCollectives]), cell.small_collectives = to_count(values[kSmallCollectives]);
-  cell.fetches = to_count(values[kFetches]), cell.fetch_ready = to_count(values[kFetchReady]);
-  cell.fetch_out_of_order = to_count(values[kFetchOutOfOrder]), cell.fetch_in_flight = to_count(values[kFetchInFlight]);
-  cell.signature = static_cast<uint64_t>(values[kSignature]);
+  take_stalls(values, cell, quantum_ms);
+#define FIGURE(kind, figure, ...) \
+  cell.figure = Coding<field::kind>::take(values[metric_of(Figure::figure)], quantum_ms);
+#include "align/step_fields.def"
   take_host(values, cell, quantum_ms);
-  take_device(values, cell, quantum_ms);
   return cell;
 }
 

@@ -19,61 +19,46 @@
 namespace stepscope::store {
 
 enum class MetricKind : uint8_t { kTime, kFine, kReal, kCount };
+enum class Thinning : uint8_t { kKept, kSummed };
 
 struct MetricInfo {
-  uint8_t id;             // in the file; never reused
+  uint8_t id = 0;         // in the file; never reused
   std::string_view name;  // unit last
-  MetricKind kind;
-  bool summed;        // kept as an exact sum when steps are thinned out
-  uint8_t scale = 1;  // kTime
-  uint8_t drop = 0;   // kFine
+  std::string_view unit;
+  MetricKind kind = MetricKind::kCount;
+  Thinning thinning = Thinning::kKept;
+  uint8_t scale = 1;      // kTime
+  uint8_t drop = 0;       // kFine
+  bool from_one = false;  // 0 = not known, else the value + 1
+
+  constexpr bool summed() const { return thinning == Thinning::kSummed; }
 };
 
 // Categories come first: metric number c is category c, id 16 + c. Where the main axis is the GPU's, the host's own
-// ledger stands beside it, in coarser units: metric number kHost + c, id 128 + c.
+// ledger stands beside it, in coarser units: metric number kHost + c, id 128 + c. Last the figures of
+// align/step_fields.def, in its order.
 enum Metric : uint8_t {
   kRest = kCategoryCount,  // wall time that no category holds: 0 but for damaged input
   kAbsent,                 // 1 = the rank was not seen in this step
   kOutside,                // of comm_transfer: what blocked outside of backward
-  kTags,
-  kCaused,
   kWaitedFor,
   kPeak,
-  kLoss,
-  kSamples,
-  kTokens,
-  kBytes,
-  kCpu,
-  kGc,
-  kSync,
-  kInvoluntary,
-  kEpoch,
-  kCollectives,
-  kSmallCollectives,
-  kFetches,
-  kFetchReady,
-  kFetchOutOfOrder,
-  kFetchInFlight,
-  kSignature,
   kGpu,
-  kHostBound,
-  kDeviceComm,
   kLaunching,
   kLaunchingLast = kLaunching + kLaunchPhases.size() - 1,
-  kAllocated,
-  kReserved,
-  kActive,
-  kInactiveSplit,
-  kPeakBytes,
-  kRetries,
-  kOoms,
-  kDeviceFrees,
-  kHeldBytes,
-  kH2dBytes,
   kHost,
   kHostRest = kHost + kCategoryCount,
-  kMetricCount
+  kFigures,
 };
+
+enum class Figure : uint8_t {
+#define FIGURE(kind, figure, ...) figure,
+#include "align/step_fields.def"
+  kCount
+};
+
+constexpr size_t metric_of(Figure figure) { return kFigures + static_cast<size_t>(figure); }
+inline constexpr size_t kMetricCount = metric_of(Figure::kCount);
 
 inline constexpr uint8_t kStepId = 1, kEndId = 2;  // per row, not per rank: step number, end in us
 inline constexpr uint8_t kRanksId = 3;             // per column: which rank it is of
@@ -83,19 +68,11 @@ const MetricInfo& metric_info(size_t metric);
 size_t metric_of_id(int64_t id);
 
 // One rank in one step as it waits to be written: a Cell without what the file does not keep.
-struct FlatCell {
+struct FlatCell : CellFigures {
   LedgerMs ms{}, host_ms{}, launching_ms{};
-  float wall_ms = 0, host_wall_ms = 0, device_comm_ms = -1, outside_ms = 0, caused_ms = 0, cpu_ms = -1, gc_ms = 0,
-        sync_ms = 0;
-  double loss = 0, samples = 0, tokens = 0, bytes = 0;
-  double allocated_bytes = -1, reserved_bytes = -1, active_bytes = -1, inactive_split_bytes = -1, peak_bytes = -1,
-         held_bytes = -1, h2d_bytes = 0;
-  uint64_t signature = 0, retries = 0, ooms = 0, device_frees = 0;
-  uint32_t tags = 0, host_bound = 0, collectives = 0, small_collectives = 0, fetches = 0, fetch_ready = 0,
-           fetch_out_of_order = 0, fetch_in_flight = 0;
-  int32_t involuntary_switches = -1, epoch = -1;
+  float wall_ms = 0, host_wall_ms = 0, outside_ms = 0;
   int32_t waited_for = -1;  // the rank that caused most of its waiting, -1 = it did not wait
-  bool present = false, has_loss = false, gpu = false;
+  bool present = false, gpu = false;
 };
 
 using MetricValues = std::array<int64_t, kMetricCount>;

@@ -41,8 +41,8 @@ void fill(Timeline& line, const LedgerMs& ms, const std::vector<CellStall>& stal
 
 RankStep step_of(const StepRow& row, const Cell& cell) {
   RankStep step;
+  set_facts(step, cell);
   step.step = row.step;
-  step.tags = cell.tags;
   step.end_ns = cell.end_ns;
   step.begin_ns = cell.end_ns - ns(cell.host_wall_ms);
   const float host_stall_ms = cell.host_ms[index(Category::kCommTransfer)] + cell.host_ms[index(Category::kUnresolved)];
@@ -58,27 +58,6 @@ RankStep step_of(const StepRow& row, const Cell& cell) {
     fill(gpu, cell.ms, cell.stalls, gpu.begin_ns);
     step.gpu = std::move(gpu);
   }
-  if (cell.allocated_bytes >= 0) {
-    const auto bytes = [](double value) { return static_cast<uint64_t>(std::clamp(value, 0.0, 1e18)); };
-    step.memory = DeviceMemory{.allocated_bytes = bytes(cell.allocated_bytes),
-                               .reserved_bytes = bytes(cell.reserved_bytes),
-                               .active_bytes = bytes(cell.active_bytes),
-                               .inactive_split_bytes = bytes(cell.inactive_split_bytes),
-                               .held_bytes = bytes(cell.held_bytes),
-                               .near_top = cell.allocated_bytes != cell.held_bytes,
-                               .peak_bytes = bytes(cell.peak_bytes),
-                               .retries = cell.retries,
-                               .ooms = cell.ooms,
-                               .device_frees = cell.device_frees};
-  }
-  if (cell.cpu_ms >= 0) step.usage = Usage{ns(cell.cpu_ms), std::max(0, cell.involuntary_switches), 0, 0};
-  step.fetch = {cell.fetches, cell.fetch_in_flight, cell.fetch_ready, cell.fetch_out_of_order};
-  step.gc_ns = ns(cell.gc_ms), step.sync_ns = ns(cell.sync_ms);
-  step.loss = cell.loss, step.has_loss = cell.has_loss;
-  step.tokens = cell.tokens, step.samples = cell.samples;
-  step.h2d_bytes = static_cast<uint64_t>(std::max(0.0, cell.h2d_bytes));
-  step.epoch = cell.epoch;
-  step.signature = cell.signature;
   return step;
 }
 

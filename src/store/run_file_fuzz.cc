@@ -32,7 +32,7 @@ StepRow row_of(uint32_t step, uint32_t ranks) {
     cell.wall_ms = cell.ms[index(Category::kForward)] + cell.ms[index(Category::kStragglerWait)];
     cell.wait_ms = cell.stall_ms = cell.ms[index(Category::kStragglerWait)];
     cell.caused_ms = rank ? 0 : 2;
-    cell.has_loss = true, cell.loss = 1.0 / (1 + step);
+    cell.loss = 1.0 / (1 + step);
     row.cells.push_back(cell);
   }
   for (int rank = 1; rank < static_cast<int>(ranks); ++rank) row.caused.push_back({0, rank, 2});

@@ -308,10 +308,10 @@ void add_value(StoredSums::Rank& to, size_t m, double sum) {
   if (m >= kHost && m <= kHostRest) to.host_wall_ms += sum;
   if (m == kAbsent) to.steps -= std::min<uint64_t>(to.steps, static_cast<uint64_t>(std::clamp(sum, 0.0, 1e18)));
   if (m == kGpu) to.gpu_steps += static_cast<uint64_t>(std::clamp(sum, 0.0, 1e18));
-  if (m == kCaused) to.caused_ms += sum;
-  if (m == kSamples) to.samples += sum;
-  if (m == kTokens) to.tokens += sum;
-  if (m == kBytes) to.bytes += sum;
+  if (m == metric_of(Figure::caused_ms)) to.caused_ms += sum;
+  if (m == metric_of(Figure::samples)) to.samples += sum;
+  if (m == metric_of(Figure::tokens)) to.tokens += sum;
+  if (m == metric_of(Figure::bytes)) to.bytes += sum;
 }
 
 // What a segment adds to the sums: what was kept when it was thinned, else its own rows.
@@ -328,7 +328,7 @@ void add_segment(StoredSums& sums, const Segment& s) {
   for (size_t at = 0; at < h.ranks; ++at) of(at).steps += h.steps;
   for (size_t m = 0; m < kMetricCount; ++m) {
     const std::vector<int64_t>& from = kept ? s.sums[m] : s.cells[m];
-    if (from.empty() || !metric_info(m).summed) continue;
+    if (from.empty() || !metric_info(m).summed()) continue;
     for (size_t at = 0; at < h.ranks; ++at) {
       double sum = 0;
       for (size_t i = 0; i < per_rank; ++i) sum += summand(m, from[at * per_rank + i], h.quantum_ns);

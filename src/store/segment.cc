@@ -37,8 +37,7 @@ double median_wall_ms(std::span<const FlatRow> rows) {
 int64_t rescaled(size_t metric, int64_t value, uint32_t from_ns, uint32_t to_ns) {
   if (from_ns == to_ns || metric_info(metric).kind != MetricKind::kTime || value == 0) return value;
   const double ratio = static_cast<double>(from_ns) / to_ns;
-  // These are value - 1, 0 = not measured.
-  const double shift = metric == kCpu || metric == kDeviceComm ? 1 : 0;
+  const double shift = metric_info(metric).from_one ? 1 : 0;
   return std::llround(std::clamp((static_cast<double>(value) - shift) * ratio + shift, -9e17, 9e17));
 }
 
@@ -85,7 +84,7 @@ std::vector<int64_t>& column(MetricColumns& columns, size_t metric, size_t size)
 // Adds the sums of one part, in the whole's quantum: what it kept from earlier thinning, else its own rows.
 void add_sums(Segment& whole, const Segment& part) {
   for (size_t m = 0; m < kMetricCount; ++m) {
-    if (!metric_info(m).summed) continue;
+    if (!metric_info(m).summed()) continue;
     const bool kept = part.head.level > 0;
     const std::vector<int64_t>& from = kept ? part.sums[m] : part.cells[m];
     if (from.empty()) continue;

@@ -42,7 +42,8 @@ class JobRows {
       const double own = sum(s.own);
       s.begin_ns = now_ns_;
       s.end_ns = now_ns_ + static_cast<int64_t>((own + latest - before[r] + transfer) * 1e6);
-      s.usage = Usage{static_cast<int64_t>(own * 0.9e6 * jitter()), static_cast<int64_t>(random_() % 20 == 0), 0, 0};
+      s.cpu_ns = static_cast<int64_t>(own * 0.9e6 * jitter());
+      s.involuntary_switches = random_() % 20 == 0;
       s.collectives.resize(8, {.group = 0, .bytes = 25u << 20, .since_backward_ns = 1});
       if (shape_.gpu) add_gpu(s);
       row.cells.push_back(to_cell(static_cast<int>(r), s));
@@ -79,8 +80,8 @@ class JobRows {
     s.own[index(Category::kHostPause)] += left;
     s.stalls.clear();
     s.memory = DeviceMemory{.allocated_bytes = (30ull << 30) + (random_() % 64 << 20), .reserved_bytes = 40ull << 30, .active_bytes = 31ull << 30,
-                            .inactive_split_bytes = random_() % 8 << 20, .held_bytes = (20ull << 30) + (random_() % 64 << 20), .near_top = true,
-                            .peak_bytes = (38ull << 30) + (random_() % 4 << 20)};
+                            .inactive_split_bytes = random_() % 8 << 20, .peak_bytes = (38ull << 30) + (random_() % 4 << 20),
+                            .held_bytes = (20ull << 30) + (random_() % 64 << 20), .near_top = true};
   }
 
   // Own time of one rank; returns ms before its stall.
@@ -101,9 +102,8 @@ class JobRows {
       s.tags |= kTagCheckpoint;
     }
     s.loss = 2.5 * std::exp(-static_cast<double>(step_) / 5000) * std::lognormal_distribution<double>(0, 0.05)(random_);
-    s.has_loss = true;
     s.samples = 32;
-    s.fetch = {.fetches = 1, .in_flight = 4, .ready = static_cast<uint32_t>(3 + random_() % 2)};
+    s.fetch = {.fetches = 1, .ready = static_cast<uint32_t>(3 + random_() % 2), .in_flight = 4};
     s.signature = 0x1234567890abcdefull;
     return sum(s.own) - static_cast<double>(s.own[index(Category::kOptimizer)]) * 1e-6;
   }
@@ -140,33 +140,31 @@ class WildRows {
     }
   }
   float ms() { return random_() % 3 ? static_cast<float>(static_cast<double>(random_() % 100'000'000) * 1e-6) : random_() % 20 ? 0 : static_cast<float>(number()); }
+  // Of each kind of figure anything that it may hold.
+  float wild(field::Time) { return ms(); }
+  float wild(field::MeasuredTime) { return random_() % 2 ? -1 : std::abs(ms()); }
+  uint32_t wild(field::Count) { return random_() % 3 ? static_cast<uint32_t>(random_() % 1024) : static_cast<uint32_t>(random_()); }
+  int32_t wild(field::Number) { return static_cast<int32_t>(random_() % 100) - 1; }
+  uint64_t wild(field::Total) { return random_() % 3 ? random_() % 3 : random_(); }
+  double wild(field::Amount) { return random_() % 2 ? number() : static_cast<double>(random_() % (1u << 24)); }
+  std::optional<double> wild(field::Reading) { return random_() % 2 ? std::optional<double>(number()) : std::nullopt; }
+  double wild(field::Size) { return random_() % 3 ? static_cast<double>(random_() >> 24) : -static_cast<double>(random_() % 2); }
+
   Cell cell(int rank) {
     Cell c;
+#define FIGURE(kind, figure, ...) c.figure = wild(field::kind());
+#include "align/step_fields.def"
     c.rank = rank;
-    c.tags = random_() % 5 ? 0 : static_cast<uint32_t>(random_() % 1024);
     for (float& value : c.ms) value = random_() % 3 ? 0 : ms();
     c.wall_ms = random_() % 9 ? 0 : ms();
     for (float value : c.ms) c.wall_ms += std::isfinite(value) ? value : 0;
-    c.caused_ms = ms(), c.gc_ms = ms(), c.sync_ms = ms();
-    c.cpu_ms = random_() % 2 ? -1 : std::abs(ms());
     c.end_ns = static_cast<int64_t>(random_() >> 8);
-    c.has_loss = random_() % 2;
-    if (c.has_loss) c.loss = number();
-    c.samples = number(), c.tokens = number(), c.bytes = static_cast<double>(random_() % (1u << 24));
-    c.signature = random_();
-    c.epoch = static_cast<int32_t>(random_() % 50) - 1;
     c.gpu = random_() % 3 == 0;
     if (c.gpu) {
       for (float& value : c.host_ms) value = random_() % 3 ? 0 : ms();
       for (float value : c.host_ms) c.host_wall_ms += std::isfinite(value) ? value : 0;
-      c.host_bound = static_cast<uint32_t>(random_());
       for (Category phase : kLaunchPhases) c.launching_ms[index(phase)] = static_cast<float>(random_() % 1'000) * 0.01f;
-      c.device_comm_ms = random_() % 2 ? -1 : std::abs(ms());
-      c.allocated_bytes = static_cast<double>(random_() >> 24), c.peak_bytes = random_() % 2 ? -1 : 0;
-      c.retries = random_() % 3, c.ooms = random_() % 2, c.device_frees = random_();
     }
-    c.involuntary_switches = static_cast<int32_t>(random_() % 100) - 1;
-    c.collectives = static_cast<uint32_t>(random_()), c.fetches = static_cast<uint32_t>(random_() % 4);
     return c;
   }
 
