@@ -62,43 +62,6 @@ OrderedJson json_text_or_null(const std::string& text) {
 // A division is rounded correctly, so that the shortest decimal has at most six places; times 1e-6 is not.
 OrderedJson json_ns_as_ms(int64_t ns) { return static_cast<double>(ns) / 1e6; }
 
-OrderedJson json_finding(const Finding& f) {
-  const auto step = [](int64_t value) { return value < 0 ? OrderedJson(nullptr) : OrderedJson(value); };
-  OrderedJson evidence = OrderedJson::array();
-  for (const Evidence& e : f.evidence) {
-    OrderedJson item = {{"name", e.name}};
-    if (e.rank) item["rank"] = *e.rank;
-    if (e.value && std::isfinite(*e.value)) item["value"] = json_named_number(e.name, e.value);
-    if (e.others_median && std::isfinite(*e.others_median))
-      item["others_median"] = json_named_number(e.name, e.others_median);
-    if (!e.text.empty()) item["text"] = e.text;
-    evidence.push_back(std::move(item));
-  }
-  OrderedJson out;
-  out["id"] = f.id;
-  out["kind"] = f.kind.text();
-  out["severity"] = std::string(name(f.severity));
-  out["scope"] = f.scope();
-  out["ranks"] = f.ranks;
-  out["victims"] = f.victims;
-  out["phase"] = json_text_or_null(f.phase);
-  out["cause"] = json_text_or_null(f.cause.str());
-  out["pattern"] = json_text_or_null(f.pattern);
-  out["steps"] = {{"first", step(f.first_step)}, {"last", step(f.last_step)}, {"detected", step(f.detected_step)}};
-  out["cost"] = {{"share", json_number(f.cost_share)}, {"seconds", json_number(f.cost_seconds)}};
-  out["saves"] = f.saves_share && std::isfinite(*f.saves_share) ? OrderedJson{{"share", json_number(f.saves_share)}}
-                                                                : OrderedJson(nullptr);
-  out["confidence"] = json_number(f.confidence);
-  out["coverage"] = json_number(f.coverage);
-  out["clock"] = f.clock;
-  out["section"] = json_text_or_null(f.section.str());
-  out["title"] = f.title;
-  out["evidence"] = std::move(evidence);
-  out["action"] = f.action;
-  out["doc"] = f.doc();
-  return out;
-}
-
 std::string json_one_line(const OrderedJson& value) {
   if (!value.is_structured()) return value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
   std::string out;

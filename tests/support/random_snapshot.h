@@ -7,6 +7,7 @@
 #include <string>
 
 #include "diagnose/snapshot.h"
+#include "report/summary_fields.h"
 
 namespace stepscope::examples {
 
@@ -16,35 +17,13 @@ class RandomSnapshot {
   enum class Words { kKnown, kNewer };
   explicit RandomSnapshot(uint64_t seed, Words words = Words::kNewer) : newer_(words == Words::kNewer), random_(seed) {}
 
+  // Every field that the summary has (report/summary_fields.h).
   Snapshot make() {
     Snapshot s;
-    s.run = {.name = text(), .started_at = text(), .duration_s = number(), .world_size = small(), .nodes = small(), .attempts = small(),
-             .status = pick({"completed", "crashed", "interrupted", "hung", "running"}), .command = texts(), .versions = {{key(), text()}, {key(), text()}},
-             .thresholds = {{text(), 0.125 * small(), 0.5 * small()}, {text(), 1e9 * small(), 2.0 * small()}}};
-    if (chance()) s.run.exit_code = small() - 10;
-    for (int i = small() % 5; i > 0; --i) s.findings.push_back(finding());
-    if (!s.findings.empty() && chance()) s.primary = small() % static_cast<int>(s.findings.size());
-    for (int i = small() % 4; i > 0; --i) s.checks.push_back({text(), chance(), maybe(), maybe(), text()});
-    for (const char* name : {"system", "process", "step_time", "step_memory"}) {
-      if (chance()) s.sections.push_back({name, KindWord::parsed(text()), severity(), text(), values()});
-    }
-    s.job_clock = chance() ? "gpu" : "cpu";
-    for (int64_t& ns : s.job_ledger) ns = duration();
-    s.steps = random_();
-    s.steps_analyzed = random_();
-    s.wall_ms = {maybe(), maybe(), maybe(), maybe()};
-    for (size_t c = 0; c < kCategoryCount; ++c) {
-      if (chance()) s.phases.push_back({std::string(kCategoryNames[c]), maybe(), maybe(), maybe(), maybe(), chance() ? std::optional<int>(small()) : std::nullopt});
-    }
-    const int ranks = small();
-    for (int r = 0; r < ranks; ++r) s.ranks.push_back(rank(r));
-    for (int r = 0; r < small() % 4; ++r) s.memory.push_back({r, maybe(), maybe(), maybe(), maybe(), maybe(), maybe()});
-    for (int i = small() % 4; i > 0; --i) s.epochs.push_back({small(), count32(), count32(), count32(), number(), ledger(), maybe()});
-    if (!s.epochs.empty()) s.epochs_count = count32();
-    for (int i = small() % 3; i > 0; --i) s.collectives.push_back({text(), text(), ints(), number(), number(), maybe(), maybe(), maybe()});
-    s.throughput = s.system = s.process = values();
-    s.observer = {random_(), random_() % 9, random_() % 3, maybe(), number(), texts(), texts()};
-    for (int i = small(); i > 0; --i) s.recent.push_back(point(ranks));
+    Fields fields{*this};
+    summary_fields(fields, s);
+    if (s.epochs.empty()) s.epochs_count = 0;
+    s.primary = s.findings.empty() || chance() ? -1 : small() % static_cast<int>(s.findings.size());
     return s;
   }
 
@@ -101,41 +80,84 @@ class RandomSnapshot {
   std::map<std::string, std::optional<double>> values() {
     return {{"cpu_share", maybe()}, {"memory_used_bytes", maybe()}, {"samples_per_s", maybe()}, {key() + "_ms", maybe()}};
   }
-  Finding finding() {
-    Finding f{.id = "f" + std::to_string(small()), .kind = KindWord::parsed(word({"INPUT_BOUND", "COMPUTE_STRAGGLER", "HANG", "NO_DATA"})), .severity = severity(),
-              .job_scope = chance(), .ranks = ints(), .victims = ints(), .phase = pick({"", "backward", "input_wait"}), .cause = CauseWord::parsed(word({"", "same_work_slower", "signal_9"})), .pattern = text(),
-              .first_step = small() - 1, .last_step = small() - 1, .detected_step = small() - 1, .cost_share = number(), .cost_seconds = number(),
-              .saves_share = maybe(), .confidence = number(), .coverage = number(), .clock = pick({"cpu", "gpu"}), .section = SectionWord::parsed(word({"", "step_time"})),
-              .title = text(), .action = text()};
-    for (int i = small() % 4; i > 0; --i) {
-      f.evidence.push_back({.name = text() + "_ms", .value = maybe(), .others_median = maybe(), .text = text()});
-      if (chance()) f.evidence.back().rank = small();
+  std::vector<float> points(size_t ranks) {
+    std::vector<float> out;
+    for (size_t r = 0; r < ranks; ++r) out.push_back(static_cast<float>(std::ldexp(static_cast<double>(random_() >> 40), -static_cast<int>(random_() % 30))));
+    if (ranks > 0 && chance()) out[0] = std::nanf("");
+    return out;
+  }
+
+  // Visits the fields of a snapshot and sets each to something.
+  struct Fields {
+    static constexpr bool kReads = true;
+    RandomSnapshot& any;
+    size_t ranks = 0;
+
+    void operator()(std::string_view key, std::string& text) {
+      text = key == "status" ? any.pick({"completed", "crashed", "interrupted", "hung", "running"})
+             : key == "clock" || key == "job_clock" ? any.pick({"cpu", "gpu"})
+             : key == "scope" ? any.pick({"ranks", "job", "seen"})
+             : key == "phase" ? any.pick({"", "backward", "input_wait"})
+             : key == "id" ? "f" + std::to_string(any.small())
+             : any.text();
     }
-    return f;
-  }
-  RankStat rank(int number_of_rank) {
-    RankStat r;
-    r.rank = number_of_rank;
-    r.local_rank = small();
-    r.node = small();
-    r.pid = static_cast<int>(random_() >> 33);
-    r.hostname = text();
-    r.state = Word<RankState>::parsed(word({"running", "finished", "stopped", "lost", "exception", "hung", "not_seen"}));
-    r.steps = static_cast<uint32_t>(random_());
-    r.step_ms = maybe(), r.own_ms = maybe(), r.stall_ms = maybe(), r.caused_wait_ms = maybe();
-    r.phase_ms = {{"forward", maybe()}, {key(), maybe()}};
-    r.cpu_share = maybe(), r.rss_peak_bytes = maybe(), r.uss_peak_bytes = maybe(), r.samples_per_s = maybe(), r.tokens_per_s = maybe();
-    r.last_phase = text();
-    r.steps_wall_ms = number();
-    for (int64_t& ns : r.ledger) ns = duration();
-    return r;
-  }
-  StepPoint point(int ranks) {
-    StepPoint p{.step = static_cast<uint32_t>(random_()), .wall_ms = number(), .tags = static_cast<uint32_t>(random_())};
-    for (int r = 0; r < ranks; ++r) p.rank_ms.push_back(static_cast<float>(std::ldexp(static_cast<double>(random_() >> 40), -static_cast<int>(random_() % 30))));
-    if (ranks > 0 && chance()) p.rank_ms[0] = std::nanf("");
-    return p;
-  }
+    void operator()(std::string_view, bool& flag) { flag = any.chance(); }
+    void operator()(std::string_view, int& number) { number = any.small(); }
+    void operator()(std::string_view, uint32_t& count) { count = any.count32(); }
+    void operator()(std::string_view, uint64_t& count) { count = any.chance() ? any.count32() : any.random_(); }
+    void operator()(std::string_view, double& number) { number = any.number(); }
+    void operator()(std::string_view, std::optional<double>& number) { number = any.maybe(); }
+    void operator()(std::string_view key, std::optional<int>& number) { number = any.chance() ? std::optional<int>(any.small() - (key == "exit_code" ? 10 : 0)) : std::nullopt; }
+    void operator()(std::string_view, Severity& severity) { severity = any.severity(); }
+    void operator()(std::string_view, KindWord& kind) { kind = KindWord::parsed(any.word({"INPUT_BOUND", "COMPUTE_STRAGGLER", "HANG", "NO_DATA"})); }
+    void operator()(std::string_view, CauseWord& cause) { cause = CauseWord::parsed(any.word({"", "same_work_slower", "signal_9"})); }
+    void operator()(std::string_view, SectionWord& section) { section = SectionWord::parsed(any.word({"", "step_time"})); }
+    void operator()(std::string_view, Word<RankState>& state) {
+      state = Word<RankState>::parsed(any.word({"running", "finished", "stopped", "lost", "exception", "hung", "not_seen"}));
+    }
+    void operator()(std::string_view, std::vector<std::string>& texts) { texts = any.texts(); }
+    void operator()(std::string_view, std::vector<int>& numbers) { numbers = any.ints(); }
+    void operator()(std::string_view, std::map<std::string, std::string>& texts) { texts = {{any.key(), any.text()}, {any.key(), any.text()}}; }
+    void operator()(std::string_view, std::map<std::string, std::optional<double>>& numbers) { numbers = any.values(); }
+
+    void or_null(std::string_view key, auto& value) { (*this)(key, value); }
+    void if_any(std::string_view key, auto& value) { (*this)(key, value); }
+    void figure(std::string_view key, const std::string&, std::optional<double>& number) { (*this)(key, number); }
+    void step(std::string_view, int64_t& step) { step = any.small() - 1; }
+    void ms(std::string_view, int64_t& ns) { ns = any.duration(); }
+    void ledger(std::string_view, LedgerNs& ledger) { ledger = any.ledger(); }
+    void rounded(std::string_view, double& ms) { ms = any.number(); }
+    void rounded(std::string_view, std::vector<float>& list) { list = any.points(ranks); }
+    void derived(std::string_view, const auto&...) {}
+    void object(std::string_view, auto fields) { fields(*this); }
+    void object_if(std::string_view, bool, auto fields) { fields(*this); }
+    template <class T>
+    void list(std::string_view, std::vector<T>& items) {
+      constexpr bool kLong = std::is_same_v<T, RankStat> || std::is_same_v<T, StepPoint>;
+      for (int i = any.small() % (kLong ? 24 : 5); i > 0; --i) {
+        summary_fields(*this, items.emplace_back());
+        // One entry per rank, in order.
+        if constexpr (std::is_same_v<T, RankStat> || std::is_same_v<T, DeviceMemoryRank>) items.back().rank = static_cast<int>(items.size()) - 1;
+      }
+      if constexpr (std::is_same_v<T, RankStat>) ranks = items.size();
+    }
+    template <class T>
+    void named(std::string_view, std::vector<T>& items, std::string T::* name) {
+      const auto add = [&](std::string_view word) {
+        if (!any.chance()) return;
+        items.emplace_back().*name = word;
+        summary_fields(*this, items.back());
+      };
+      if constexpr (std::is_same_v<T, PhaseStat>)
+        for (std::string_view category : kCategoryNames) add(category);
+      else
+        for (std::string_view section : {"system", "process", "step_time", "step_memory"}) add(section);
+    }
+    void by_rank(std::string_view, std::vector<RankStat>& all, auto fields) {
+      for (RankStat& rank : all) fields(*this, rank);
+    }
+    void primary(const Snapshot&) {}
+  };
 
   bool newer_;
   std::mt19937_64 random_;
