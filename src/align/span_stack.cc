@@ -10,6 +10,8 @@ namespace stepscope {
 
 namespace {
 
+constexpr uint64_t bit(Kind kind) { return uint64_t{1} << (static_cast<unsigned>(kind) & 63); }
+
 // trace_step bodies are not phases: time inside them without a phase is a gap like any other.
 bool names_a_phase(const OpenSpan& span) { return span.kind != Kind::kStep; }
 
@@ -42,6 +44,12 @@ OpenSpan* SpanStack::innermost(Kind kind) {
   for (size_t i = open_.size(); i-- > 0;)
     if (open_[i].kind == kind) return &open_[i];
   return nullptr;
+}
+
+bool SpanStack::inside_step() const {
+  constexpr uint64_t kParts =
+      bit(Kind::kStep) | bit(Kind::kFetch) | bit(Kind::kForward) | bit(Kind::kBackward) | bit(Kind::kOptimizer);
+  return std::any_of(open_.begin(), open_.end(), [](const OpenSpan& s) { return (kParts & bit(s.kind)) != 0; });
 }
 
 bool SpanStack::inside(Kind kind) const {

@@ -54,6 +54,8 @@ class SpanStack {
 
   OpenSpan* innermost(Kind kind);
   bool inside(Kind kind) const;
+  // Of the parts of a step: its own bracket, fetch, forward, backward, optimizer.
+  bool inside_step() const;
   // True inside a span that covers its content, or in an interruption.
   bool covered() const;
   bool empty() const { return open_.empty(); }

@@ -1,0 +1,73 @@
+// The model's work: forward, backward, optimizer. Optimizers and backwards are also where steps end (step_rule.h).
+#include "align/event_rows.h"
+
+namespace stepscope {
+
+bool forward_begins(OpenRank& rank, const Event& e, int64_t t, OpenSpan& span) {
+  if (rank.stack.inside(Kind::kBackward)) return false;  // activation checkpointing computes it again: part of backward
+  const bool grad = e.flags & kForwardGrad;
+  const bool trainer = rank.loaders.newest() ? rank.loaders.newest_feeds_training() : (e.flags & kForwardTraining) != 0;
+  if (grad) rank.start(t);
+  const bool evaluates =
+      grad && !rank.stack.inside(Kind::kForward) && rank.modes.evaluates(e.a, e.flags & kForwardTraining);
+  if (grad && !evaluates) {
+    if (!rank.stack.covered()) rank.training_work();
+    return true;
+  }
+  if (!evaluates && (!rank.started || trainer || rank.stack.inside(Kind::kForward))) return true;
+  rank.loss_gap = false;
+  if (!rank.stack.covered()) rank.evaluation_work();
+  span.category = Category::kValidation;
+  span.covers = true;
+  return true;
+}
+
+void forward_ends(OpenRank& rank, const Event&, int64_t t, const OpenSpan* span) {
+  if (!span) return;
+  if (span->category == Category::kForward) rank.loss_gap = true;
+  if (span->category == Category::kValidation) rank.modes.evaluated(span->id, t - span->begin_ns);
+}
+
+bool backward_begins(OpenRank& rank, const Event&, int64_t t, OpenSpan&) {
+  rank.start(t);
+  rank.loss_gap = false;
+  rank.parts.open().move_own(Category::kValidation, Category::kForward, rank.modes.backward());
+  if (!rank.stack.covered()) rank.training_work();
+  return true;
+}
+
+void backward_ends(OpenRank& rank, const Event& e, int64_t t, const OpenSpan* span) {
+  rank.parts.end_stall();  // the next stall is at another sync point
+  if (!span) return;
+  if (span->collectives)
+    rank.device.lane().backward_meets(t, span->last_group,
+                                      rank.group_hooks ? span->last_sequence : rank.backward_tails);
+  ++rank.backward_tails;
+  rank.loaders.work_ended();
+  rank.apply(rank.parts.rule().backward_end(e.a == 1 && !rank.stack.inside(Kind::kCompile)), t);
+}
+
+// Only where something can be waited for; otherwise the rest of backward is its own work (OpenRank::tail_stalls).
+void tell_backward_own(OpenRank& rank, const Event&, int64_t) {
+  if (OpenSpan* backward = rank.stack.innermost(Kind::kBackward)) backward->own_ended = true;
+}
+
+bool optimizer_begins(OpenRank& rank, const Event& e, int64_t t, OpenSpan& span) {
+  rank.start(t);
+  rank.loss_gap = false;
+  rank.stack.drop_unfinished(span.kind, e.a);  // an optimizer's step runs no step of its own
+  if (!rank.stack.covered()) rank.training_work();
+  rank.apply(rank.parts.rule().optimizer_begin(e.a), t);
+  rank.scaler_stepped = span.kind == Kind::kOptimizer;
+  return true;
+}
+
+void optimizer_ends(OpenRank& rank, const Event& e, int64_t t, const OpenSpan*) {
+  rank.start(t);
+  if (kind_of(e.kind) == Kind::kScalerStep && !rank.scaler_stepped) rank.parts.facts().tags |= kTagSkipped;
+  rank.loaders.work_ended();
+  // The inner optimizer of a GradScaler step ends nothing of its own.
+  rank.apply(rank.parts.rule().optimizer_end(e.a), t);
+}
+
+}  // namespace stepscope

@@ -1,0 +1,65 @@
+// What the program says itself, and its process.
+#include <algorithm>
+#include <bit>
+
+#include "align/event_rows.h"
+
+namespace stepscope {
+
+bool step_begins(OpenRank& rank, const Event&, int64_t t, OpenSpan&) {
+  rank.start(t);
+  if (rank.step_depth++ == 0) {
+    rank.evaluating = false;
+    if (!rank.stack.covered()) rank.apply(rank.parts.rule().step_begin(), t);
+  }
+  return true;
+}
+
+void step_ends(OpenRank& rank, const Event& e, int64_t t, const OpenSpan*) {
+  rank.start(t);
+  rank.step_depth = std::max(0, rank.step_depth - 1);
+  if (e.flags & kStepBoundary) {
+    rank.apply(rank.parts.rule().boundary_here(), t);
+  } else if (rank.step_depth == 0) {
+    rank.apply(rank.parts.rule().step_end(), t);
+  }
+  if (rank.step_depth == 0) rank.loss_gap = false;
+}
+
+bool user_phase_begins(OpenRank& rank, const Event& e, int64_t, OpenSpan& span) {
+  const std::string* phase = rank.names.find(NameKind::kPhase, e.a);
+  if (phase) span.category = category_of_phase_name(*phase);
+  span.covers = span.category == Category::kValidation || span.category == Category::kCheckpoint ||
+                span.category == Category::kLogging;
+  return true;
+}
+
+bool init_begins(OpenRank& rank, const Event&, int64_t t, OpenSpan&) {
+  if (rank.life.init_begin_ns == 0) rank.life.init_begin_ns = t;
+  return true;
+}
+
+void init_ends(OpenRank& rank, const Event&, int64_t t, const OpenSpan*) { rank.life.init_end_ns = t; }
+
+bool teardown_begins(OpenRank& rank, const Event&, int64_t, OpenSpan&) {
+  rank.life.teardown_begun = rank.life.group_destroyed = true;
+  return true;
+}
+
+void tell_value(OpenRank& rank, const Event& e, int64_t) {
+  if (const std::string* name = rank.names.find(NameKind::kValue, e.a))
+    rank.values.add(*name, std::bit_cast<double>(e.b), rank.parts.facts(), rank.parts.facts_before(),
+                    rank.loaders.epoch(), rank.life.steps == 0);
+}
+
+void tell_exception(OpenRank& rank, const Event& e, int64_t t) {
+  const std::string* exception = rank.names.find(NameKind::kException, e.a);
+  rank.life.exception = exception ? *exception : "exception";
+  rank.life.exception_ns = t;
+}
+
+void tell_process(OpenRank& rank, const Event& e, int64_t) {
+  if (e.a == static_cast<uint64_t>(ProcessEvent::kExit)) rank.life.teardown_begun = true;
+}
+
+}  // namespace stepscope
