@@ -139,15 +139,17 @@ class FrontDoor {
   void add_report() {
     CLI::App* app = add("report", "Print the summary of a run again", [this] { return verb_report(report_); });
     app->alias("view");
-    app->add_option("run", report_.path, "run folder, final_summary.json or folder of black boxes")->required();
+    app->add_option("run", report_.path, "run folder, final_summary.json, run.db or folder of black boxes")->required();
+    app->add_flag("--rebuild", report_.rebuild, "work the summary out again from the steps in run.db");
     app->add_flag("--html", report_.html, "write final_summary.html beside it instead");
     app->add_option("--output", report_.output, "where the HTML goes")->needs("--html");
+    app->add_flag("--json", report_.json, "the summary as JSON on stdout")->excludes("--html");
   }
 
   void add_compare() {
     CLI::App* app = add("compare", "Compare two runs: exit code 0 same or better, 4 regression, 3 inconclusive",
                         [this] { return verb_compare(compare_); });
-    app->add_option("a", compare_.a, "the reference: run folder, final_summary.json or folder of black boxes")
+    app->add_option("a", compare_.a, "the reference: run folder, final_summary.json, run.db or folder of black boxes")
         ->required();
     app->add_option("b", compare_.b, "the run to judge")->required();
     app->add_option("--output", compare_.output, "also write <output>.json and <output>.txt");
@@ -176,9 +178,10 @@ class FrontDoor {
   }
 
   void add_inspect() {
-    CLI::App* app = add("inspect", "Print the records of a black box as JSON, one per line",
+    CLI::App* app = add("inspect", "Print what a black box or a run file holds as JSON, one object a line",
                         [this] { return verb_inspect(ring_); });
-    app->add_option("ring", ring_, "a .ring file; stepscope run --keep-rings leaves them in <run>/blackbox")
+    app->add_option("file", ring_,
+                    "a run.db, or a .ring file: stepscope run --keep-rings leaves them in <run>/blackbox")
         ->required();
   }
 

@@ -24,7 +24,9 @@ int verb_compare(const CompareVerb& verb) {
   if (!a) return say(a.error().message), kExitUsage;
   auto b = load_run(verb.b);
   if (!b) return say(b.error().message), kExitUsage;
-  const Comparison comparison = compare(*a, *b, {.least_change = verb.least_change_pct / 100});
+  for (const auto* run : {&*a, &*b})
+    if (!run->note.empty()) say(run->note);
+  const Comparison comparison = compare(a->snapshot, b->snapshot, {.least_change = verb.least_change_pct / 100});
   TextOptions options;
   if (!verb.output.empty()) {
     const std::pair<const char*, std::string> files[] = {{".json", compare_json(comparison)},

@@ -8,6 +8,8 @@
 #include "base/file.h"
 #include "blackbox/ring_reader.h"
 #include "cli/agent_link.h"
+#include "cli/inspect_run_file.h"
+#include "cli/load_run.h"
 #include "cli/verbs.h"
 
 namespace stepscope {
@@ -60,11 +62,16 @@ bool print(const Items& items, ToJson to_json) {
 }  // namespace
 
 int verb_inspect(const std::string& path) {
+  const auto as_it_is = [](const Json& j) { return j; };
+  if (is_run_file(path)) {
+    const auto lines = inspect_run_file(path);
+    if (!lines) return say(lines.error().message), kExitUsage;
+    return print(*lines, as_it_is) ? 0 : 1;
+  }
   auto reader = blackbox::RingReader::open(path);
   if (!reader) return say(reader.error().message), kExitUsage;
   std::vector<blackbox::Name> names;
   reader->read_names(names);
-  const auto as_it_is = [](const Json& j) { return j; };
   if (!print(std::vector{identity_json(*reader)}, as_it_is) || !print(names, name_json)) return 1;
   for (;;) {
     std::vector<blackbox::Record> records;

@@ -34,7 +34,9 @@ struct DoctorVerb {
 int verb_doctor(const DoctorVerb& verb);
 
 struct ReportVerb {
-  std::string path;  // run folder, final_summary.json or folder of rings
+  std::string path;      // run folder, final_summary.json, run.db or folder of rings
+  bool rebuild = false;  // from the steps in run.db, even where a summary is there
+  bool json = false;     // the summary as JSON on stdout
   bool html = false;
   std::string output;  // of the HTML; "" = final_summary.html beside the summary
 };
@@ -50,7 +52,7 @@ struct CompareVerb {
 };
 int verb_compare(const CompareVerb& verb);
 
-// Prints the names and records of a black box as JSON, one object a line.
+// Prints what a black box (names, records) or a run file (run.db) holds as JSON, one object a line.
 int verb_inspect(const std::string& path);
 
 // How much stragglers cost the job that an operation trace (CSV) shows, and who they are. 2 when it cannot be read.

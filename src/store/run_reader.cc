@@ -281,6 +281,20 @@ Result<std::optional<std::string>> RunReader::snapshot() {
   return out;
 }
 
+Result<std::vector<StoredSize>> RunReader::sizes() {
+  std::vector<StoredSize> out;
+  Status status = impl_->query(
+      "SELECT b.metric, m.name, count(*), sum(length(b.data)) FROM block b LEFT JOIN metric m ON m.id = b.metric "
+      "GROUP BY b.metric ORDER BY 4 DESC",
+      [&](const Statement& s) {
+        out.push_back({s.is_null(1) ? std::to_string(s.integer(0)) : s.text(1), static_cast<uint64_t>(s.integer(2)),
+                       static_cast<uint64_t>(s.integer(3))});
+        return true;
+      });
+  if (!status) return std::unexpected(status.error());
+  return out;
+}
+
 Status RunReader::for_each_row(const RowQuery& query, const std::function<bool(const StoredRow&)>& row) {
   impl_->progress = 0;
   const Impl::OneState state(impl_->db);

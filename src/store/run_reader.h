@@ -55,6 +55,9 @@ class RunReader {
   // Sums over all steps, thinned ones included. attempt -1 = all.
   Result<StoredSums> sums(int32_t attempt = -1);
 
+  // Of the columns, the largest first.
+  Result<std::vector<StoredSize>> sizes();
+
   // Segments, runs of samples and other pieces that were damaged so far, and what was wrong with the first.
   uint64_t damaged() const;
   const std::string& damage() const;

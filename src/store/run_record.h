@@ -66,6 +66,12 @@ struct StoredRow {
   uint32_t stride = 1;
 };
 
+// What one column takes of the file, over all segments.
+struct StoredSize {
+  std::string metric;
+  uint64_t blocks = 0, bytes = 0;
+};
+
 // Exact sums over every step that was written, thinned ones included.
 struct StoredSums {
   struct Rank {
