@@ -103,6 +103,18 @@ void replay_row(std::vector<Lane>& lanes, std::vector<double>& clock) {
 
 }  // namespace
 
+Reduction removal_of(Category category) {
+  return removal_of(category, [c = index(category)](size_t, const Cell& cell) { return cell.ms[c]; });
+}
+
+Reduction removal_of(Category category, std::function<double(size_t, const Cell&)> ms) {
+  return [c = index(category), ms = std::move(ms)](size_t row, const Cell& cell) {
+    LedgerMs cut{};
+    cut[c] = static_cast<float>(ms(row, cell));
+    return cut;
+  };
+}
+
 double replay_ms(const Rows& rows, const Reduction& reduce) {
   const std::vector<int> ranks = rows.seen();
   std::vector<double> clock(ranks.size(), 0);

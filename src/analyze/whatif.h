@@ -19,6 +19,10 @@ namespace stepscope {
 // Milliseconds to take away from each category of own time of one rank in one row (index into Rows; a cell of it).
 using Reduction = std::function<LedgerMs(size_t row, const Cell& cell)>;
 
+// Takes all of a category away, or `ms` of it.
+Reduction removal_of(Category category);
+Reduction removal_of(Category category, std::function<double(size_t row, const Cell& cell)> ms);
+
 // Wall time of the rows when `reduce` is taken away (null: nothing).
 double replay_ms(const Rows& rows, const Reduction& reduce);
 

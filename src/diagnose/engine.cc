@@ -12,18 +12,13 @@
 #include "analyze/stopped.h"
 #include "diagnose/finding_book.h"
 #include "diagnose/health.h"
-#include "diagnose/judged.h"
-#include "diagnose/rules_advice.h"
+#include "diagnose/rule.h"
 #include "diagnose/snapshot_tables.h"
 
 namespace stepscope {
 
 namespace {
 
-constexpr Rule kRules[] = {judge_progress, judge_data,      judge_stragglers, judge_imbalance,
-                           judge_pauses,   judge_input,     judge_bound,      judge_comm,
-                           judge_device,   judge_allocator, judge_between,    judge_collectives,
-                           judge_trends,   judge_observer,  judge_loss,       judge_advice};
 constexpr uint32_t kNoBaseline =
     kTagCompile | kTagCheckpoint | kTagValidation | kTagEpochStart | kTagProvisional | kTagLossy;
 constexpr size_t kHistoryRows = 384;  // of the whole run: enough for the shape of a growth
@@ -101,13 +96,13 @@ struct Engine::Impl {
     return most > 0 ? most : table.ranks();
   }
 
-  void look_who_was_seen(Judged& j) const {
-    j.seen = j.with_warmup.seen();
-    std::set<int> ever(j.seen.begin(), j.seen.end());
+  void look_who_was_seen(RuleInput& in) const {
+    in.seen = in.with_warmup.seen();
+    std::set<int> ever(in.seen.begin(), in.seen.end());
     for (const auto& [rank, life] : lives)
       if (life.steps > 0) ever.insert(rank);
-    j.ever_seen = static_cast<int>(ever.size());
-    j.world = world();
+    in.ever_seen = static_cast<int>(ever.size());
+    in.world = world();
   }
 
   void on_close(StepRow& row) {
@@ -126,59 +121,41 @@ struct Engine::Impl {
     sums.add_late(row, cell);
   }
 
-  Judged judged(const Rows& scope) const {
-    Judged j;
-    j.limits = &limits;
-    j.over = over;
-    j.now_ns = now_ns;
-    j.interrupted_ns = interrupted_ns;
-    j.ranks = table.ranks();
-    j.with_warmup = without(scope, kTagProvisional);
+  RuleInput input(const Rows& scope) const {
+    RuleInput in;
+    in.limits = &limits;
+    in.over = over;
+    in.now_ns = now_ns;
+    in.interrupted_ns = interrupted_ns;
+    in.ranks = table.ranks();
+    in.with_warmup = without(scope, kTagProvisional);
     const auto warmup = static_cast<uint32_t>(limits.warmup_steps);
-    for (size_t i = 0; i < j.with_warmup.size(); ++i)
-      if (j.with_warmup.rows[i]->step >= warmup) j.rows.add(*j.with_warmup.rows[i], j.with_warmup.weights[i]);
-    j.baseline = without(j.rows, kNoBaseline);
-    j.steps_closed = table.closed();
-    j.run_wall_ms = sums.wall_ms;
-    j.coverage = table.cells_expected()
-                     ? static_cast<double>(table.cells_seen()) / static_cast<double>(table.cells_expected())
-                     : 0;
+    for (size_t i = 0; i < in.with_warmup.size(); ++i)
+      if (in.with_warmup.rows[i]->step >= warmup) in.rows.add(*in.with_warmup.rows[i], in.with_warmup.weights[i]);
+    in.baseline = without(in.rows, kNoBaseline);
+    in.steps_closed = table.closed();
+    in.run_wall_ms = sums.wall_ms;
+    in.coverage = table.cells_expected()
+                      ? static_cast<double>(table.cells_seen()) / static_cast<double>(table.cells_expected())
+                      : 0;
     for (const auto& [rank, life] : lives) {
-      j.records += life.records;
-      j.lost += life.lost;
-      j.torn += life.torn;
+      in.records += life.records;
+      in.lost += life.lost;
+      in.torn += life.torn;
     }
-    look_who_was_seen(j);
-    j.lives = &lives;
-    j.groups = &groups;
-    j.silenced = &silenced;
-    j.rooms = &rooms;
-    if (unhooked) j.unhooked = &*unhooked;
-    return j;
+    look_who_was_seen(in);
+    in.lives = &lives;
+    in.groups = &groups;
+    in.silenced = &silenced;
+    in.rooms = &rooms;
+    if (unhooked) in.unhooked = &*unhooked;
+    return in;
   }
 
-  static std::vector<Finding> ask(const Judged& j) {
-    std::vector<Finding> out;
-    for (Rule rule : kRules) rule(j, out);
-    say_who_was_seen(j, out);
-    return out;
-  }
-
-  std::vector<Finding> ask_memory() const {
-    std::vector<Finding> out;
-    const Judged j = judged(thinned(all_rows(table), kHistoryRows));
-    judge_device_memory(j, out);
-    say_who_was_seen(j, out);
-    return out;
-  }
-
-  // Pauses that come too rarely for the newest steps.
-  std::vector<Finding> ask_rare() const {
-    std::vector<Finding> out;
-    const Judged j = judged(newest_rows(table, StepTable::kRecentRows));
-    judge_pauses(j, out);
-    say_who_was_seen(j, out);
-    return out;
+  RuleInput history() const {
+    RuleInput in = input(thinned(all_rows(table), kHistoryRows));
+    in.memory = memory_of_ranks(in);
+    return in;
   }
 
   int64_t newest_end_ns() const {
@@ -218,12 +195,13 @@ struct Engine::Impl {
     const uint64_t closed = table.closed();
     judged_steps = closed;
     const auto newest = static_cast<size_t>(limits.straggler_live_steps + limits.warmup_steps);
-    std::vector<Finding> said = ask(judged(newest_rows(table, newest)));
-    if (evaluations++ % kWideEvery == 0) wide_said = ask(judged(newest_rows(table, kLiveRows)));
+    std::vector<Finding> said = ask(kNewest, input(newest_rows(table, newest)));
+    if (evaluations++ % kWideEvery == 0) wide_said = ask(kWide, input(newest_rows(table, kLiveRows)));
     add_missing(said, wide_said);
     if (closed >= rarely_due) {
-      rarely_said = ask_memory();
-      for (Finding& f : ask_rare()) rarely_said.push_back(std::move(f));
+      rarely_said = ask(kHistory, history());
+      for (Finding& f : ask(kRecent, input(newest_rows(table, StepTable::kRecentRows))))
+        rarely_said.push_back(std::move(f));
       rarely_due = closed + kRarelyStride * stride();
     }
     add_missing(said, rarely_said);
@@ -291,7 +269,7 @@ void Engine::tick(int64_t now_ns) {
   m.now_ns = std::max(m.now_ns, now_ns);
   if (m.over || m.table.closed() == 0 || m.now_ns - m.looked_ns < kLookNs) return;
   m.looked_ns = m.now_ns;
-  const bool still = !m.judged(newest_rows(m.table, kLiveRows)).overdue_steps().empty();
+  const bool still = !m.input(newest_rows(m.table, kLiveRows)).overdue_steps().empty();
   if (still == std::exchange(m.still, still)) return;
   m.judge_newest();
 }
@@ -330,8 +308,8 @@ void Engine::finish() {
   m.over = true;
   m.table.close_ready(true);
   m.forget_interrupted();
-  m.findings = Impl::ask(m.judged(all_rows(m.table)));
-  for (Finding& f : m.ask_memory()) m.findings.push_back(std::move(f));
+  m.findings = ask(kWhole, m.input(all_rows(m.table)));
+  for (Finding& f : ask(kHistory, m.history())) m.findings.push_back(std::move(f));
   m.book.date(m.findings, static_cast<int64_t>(m.table.closed()) - 1);
 }
 
@@ -345,7 +323,7 @@ Snapshot Engine::snapshot() const {
     if (f.detected_step < 0 && m.table.closed()) f.detected_step = m.table.closed() - 1;
     s.findings.push_back(std::move(f));
   }
-  const Judged whole = m.judged(all_rows(m.table));
+  const RuleInput whole = m.input(all_rows(m.table));
   Health health = health_of(whole, s.findings);
   s.checks = std::move(health.checks);
   if (health.word) {

@@ -10,9 +10,9 @@ namespace stepscope {
 namespace {
 
 // The dearest finding and what it is called; those that only hint (ADVICE) cost nothing.
-HealthCheck costs_check(const Judged& j, const std::vector<Finding>& said) {
+HealthCheck costs_check(const RuleInput& in, const std::vector<Finding>& said) {
   HealthCheck check{
-      .name = "no_costed_finding", .passed = true, .value = 0, .limit = j.limits->healthy_max_cost, .text = ""};
+      .name = "no_costed_finding", .passed = true, .value = 0, .limit = in.limits->healthy_max_cost, .text = ""};
   for (const Finding& f : said) {
     if (urgency_of(f.kind.id()) == Urgency::kHealthy || urgency_of(f.kind.id()) == Urgency::kHint) continue;
     if (f.cost_share > *check.value) check.value = f.cost_share, check.text = f.kind.str();
@@ -25,9 +25,9 @@ HealthCheck costs_check(const Judged& j, const std::vector<Finding>& said) {
 
 // What is neither the model's compute nor said by a finding: its parts are too small for a word each, together they may
 // not be.
-HealthCheck rest_check(const Judged& j, const CategoryShares& shares) {
+HealthCheck rest_check(const RuleInput& in, const CategoryShares& shares) {
   double rest = 0;
-  HealthCheck check{.name = "other_time", .passed = true, .value = 0, .limit = j.limits->healthy_max_rest, .text = ""};
+  HealthCheck check{.name = "other_time", .passed = true, .value = 0, .limit = in.limits->healthy_max_rest, .text = ""};
   double largest = 0;
   for (size_t c = 0; c < kCategoryCount; ++c) {
     const auto category = static_cast<Category>(c);
@@ -41,11 +41,11 @@ HealthCheck rest_check(const Judged& j, const CategoryShares& shares) {
   return check;
 }
 
-HealthCheck seen_check(const Judged& j, const std::vector<Finding>& said) {
+HealthCheck seen_check(const RuleInput& in, const std::vector<Finding>& said) {
   HealthCheck check{.name = "data_complete",
-                    .passed = !j.half_seen() && j.coverage >= j.limits->min_coverage,
-                    .value = j.coverage,
-                    .limit = j.limits->min_coverage,
+                    .passed = !in.half_seen() && in.coverage >= in.limits->min_coverage,
+                    .value = in.coverage,
+                    .limit = in.limits->min_coverage,
                     .text = ""};
   for (const Finding& f : said)
     if (f.kind == FindingKind::kIncompleteData || f.kind == FindingKind::kObserverDegraded)
@@ -54,8 +54,8 @@ HealthCheck seen_check(const Judged& j, const std::vector<Finding>& said) {
 }
 
 // Waiting for each other that no rank is to blame for.
-HealthCheck ranks_check(const Judged& j, const CategoryShares& shares) {
-  const double mean = shares.mean[index(Category::kStragglerWait)], limit = j.limits->loss_told_share;
+HealthCheck ranks_check(const RuleInput& in, const CategoryShares& shares) {
+  const double mean = shares.mean[index(Category::kStragglerWait)], limit = in.limits->loss_told_share;
   return {.name = "ranks_keep_pace", .passed = mean < limit, .value = mean, .limit = limit, .text = ""};
 }
 
@@ -69,7 +69,7 @@ HealthCheck steady_check(const std::vector<Finding>& said) {
   return check;
 }
 
-std::optional<Finding> closing_word(const Judged& j, const std::vector<HealthCheck>& checks,
+std::optional<Finding> closing_word(const RuleInput& in, const std::vector<HealthCheck>& checks,
                                     const CategoryShares& shares) {
   const auto failed = [&](std::string_view name) {
     return std::any_of(checks.begin(), checks.end(), [&](const HealthCheck& c) { return !c.passed && c.name == name; });
@@ -79,53 +79,47 @@ std::optional<Finding> closing_word(const Judged& j, const std::vector<HealthChe
   if (spoken_of) return std::nullopt;
   double compute = 0;
   for (const Category c : kLaunchPhases) compute += shares[c];
-  const bool scattered = failed("other_time"), bound_by_compute = compute >= j.limits->compute_bound_share;
-  Finding f = Finding::of(scattered          ? FindingKind::kUnexplainedLoss
-                          : bound_by_compute ? FindingKind::kComputeBound
-                                             : FindingKind::kBalanced);
-  f.job_scope = true;
-  f.coverage = j.coverage;
-  f.confidence = 0.9 * j.coverage;
-  f.first_step = j.first_step();
-  f.last_step = j.last_step();
-  f.evidence.push_back({"compute_share", {}, compute, {}, ""});
-  for (const Category c : kLaunchPhases) f.evidence.push_back({std::string(name(c)) + "_share", {}, shares[c], {}, ""});
+  const bool scattered = failed("other_time"), bound_by_compute = compute >= in.limits->compute_bound_share;
+  FindingBuilder f = in.finding(scattered          ? FindingKind::kUnexplainedLoss
+                                : bound_by_compute ? FindingKind::kComputeBound
+                                                   : FindingKind::kBalanced);
+  f.about_job().confidence(0.9 * in.coverage).throughout().evidence("compute_share", compute);
+  for (const Category c : kLaunchPhases) f.evidence(std::string(name(c)) + "_share", shares[c]);
   if (scattered) {
-    f.cost_share = std::max(0.0, 1 - compute);
-    f.cost_seconds = j.seconds(f.cost_share);
-    f.title = formatted("{} of the time is not the model's own compute, in parts of which none stands out",
-                        text_share(f.cost_share));
-    f.action = "see the ledger for the parts; the largest is the first to look at";
+    f.costs(std::max(0.0, 1 - compute)).graded(Severity::kInfo);
+    f.title(formatted("{} of the time is not the model's own compute, in parts of which none stands out",
+                      text_share(f->cost_share)))
+        .action("see the ledger for the parts; the largest is the first to look at");
   } else if (const double optimizer = shares[Category::kOptimizer];
-             optimizer >= j.limits->optimizer_heavy_share * compute) {
+             optimizer >= in.limits->optimizer_heavy_share * compute) {
     // The time is the model's, but not where a model's time belongs: no claim of health.
-    f.cause = Cause::kOptimizerHeavy;
-    f.title = formatted("The optimizer takes {} of the time, forward and backward together {}", text_share(optimizer),
-                        text_share(compute - optimizer));
-    f.action =
-        "a fused or foreach optimizer, sparse gradients for large embeddings, accumulation over several backwards, or "
-        "fewer "
-        "trained parameters; see which parameters are large and hardly used";
+    f.caused_by(Cause::kOptimizerHeavy)
+        .title(formatted("The optimizer takes {} of the time, forward and backward together {}", text_share(optimizer),
+                         text_share(compute - optimizer)))
+        .action(
+            "a fused or foreach optimizer, sparse gradients for large embeddings, accumulation over several backwards, "
+            "or "
+            "fewer "
+            "trained parameters; see which parameters are large and hardly used");
   } else if (bound_by_compute) {
-    f.title = formatted("Healthy: {} of the time is the model's own compute", text_share(compute));
-    f.action = "faster kernels, a smaller model or more devices are what is left to win";
+    f.title(formatted("Healthy: {} of the time is the model's own compute", text_share(compute)))
+        .action("faster kernels, a smaller model or more devices are what is left to win");
   } else {
-    f.title = "Healthy: no phase and no rank stands out";
-    f.action = "nothing to do";
+    f.title("Healthy: no phase and no rank stands out").action("nothing to do");
   }
   return f;
 }
 
 }  // namespace
 
-Health health_of(const Judged& j, const std::vector<Finding>& said) {
-  if (j.steps_closed < static_cast<uint32_t>(j.limits->warmup_steps + j.limits->min_steps)) return {};
-  const CategoryShares shares = category_shares(j.rows);
+Health health_of(const RuleInput& in, const std::vector<Finding>& said) {
+  if (in.steps_closed < static_cast<uint32_t>(in.limits->warmup_steps + in.limits->min_steps)) return {};
+  const CategoryShares shares = category_shares(in.rows);
   Health health;
-  health.checks = {seen_check(j, said), costs_check(j, said), rest_check(j, shares)};
-  if (j.seen.size() > 1) health.checks.push_back(ranks_check(j, shares));
+  health.checks = {seen_check(in, said), costs_check(in, said), rest_check(in, shares)};
+  if (in.seen.size() > 1) health.checks.push_back(ranks_check(in, shares));
   health.checks.push_back(steady_check(said));
-  health.word = closing_word(j, health.checks, shares);
+  health.word = closing_word(in, health.checks, shares);
   return health;
 }
 

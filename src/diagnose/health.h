@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "diagnose/judged.h"
+#include "diagnose/rule_input.h"
 #include "diagnose/snapshot.h"
 
 namespace stepscope {
@@ -17,6 +17,6 @@ struct Health {
 };
 
 // `said`: the findings of all sections.
-Health health_of(const Judged& whole, const std::vector<Finding>& said);
+Health health_of(const RuleInput& whole, const std::vector<Finding>& said);
 
 }  // namespace stepscope

@@ -73,30 +73,8 @@ int64_t newest_step(const HostFacts& facts) {
   return newest;
 }
 
-Severity by_cost(double cost_share, const HostThresholds& limits) {
-  if (cost_share >= limits.cost_crit_share) return Severity::kCrit;
-  return cost_share >= limits.cost_warn_share ? Severity::kWarn : Severity::kInfo;
-}
-
-Finding begin(FindingKind kind, const HostFacts& facts) {
-  Finding f = Finding::of(kind);
-  f.detected_step = f.last_step = newest_step(facts);
-  f.first_step = f.detected_step >= 0 ? 0 : -1;
-  f.coverage = 1;
-  f.confidence = 0.9;
-  return f;
-}
-
 double seconds_of(const Window& window) {
   return window.empty() ? 0 : static_cast<double>(window.end_ns - window.begin_ns) * 1e-9;
-}
-
-Evidence fact(std::string name, double value, std::optional<int> rank, std::optional<double> others) {
-  return {std::move(name), rank, value, others, ""};
-}
-
-Evidence words(std::string name, std::string text, std::optional<int> rank) {
-  return {std::move(name), rank, std::nullopt, std::nullopt, std::move(text)};
 }
 
 std::string bytes_text(double bytes) {

@@ -1,5 +1,4 @@
-// What the host rules share: the part of a series that a verdict may rest on, steps at a time, beginnings of findings.
-// Internal to the rules_host_*.cc files.
+// What the host rules share: the part of a series that a verdict may rest on, steps at a time, figures in words. Pure.
 #pragma once
 
 #include <functional>
@@ -7,7 +6,6 @@
 #include <vector>
 
 #include "align/host_facts.h"
-#include "diagnose/finding.h"
 #include "diagnose/host_thresholds.h"
 
 namespace stepscope::host {
@@ -32,22 +30,9 @@ double steps_at(const RankProcess& rank, int64_t time_ns);
 int64_t newest_step(const HostFacts& facts);
 int64_t newest_step(const RankProcess& rank);
 
-Severity by_cost(double cost_share, const HostThresholds& limits);
-Finding begin(FindingKind kind, const HostFacts& facts);
 double seconds_of(const Window& window);
-Evidence fact(std::string name, double value, std::optional<int> rank = std::nullopt,
-              std::optional<double> others = std::nullopt);
-Evidence words(std::string name, std::string text, std::optional<int> rank = std::nullopt);
-
 std::string bytes_text(double bytes);                   // "1.5 GB", powers of ten
 std::string ranks_text(const std::vector<int>& ranks);  // "rank 1", "ranks 0, 2 and 3"
 std::string duration_text(double seconds);
-
-// The families, one file each.
-void judge_cpu(const HostFacts&, const HostThresholds&, std::vector<Finding>&);
-void judge_memory(const HostFacts&, const HostThresholds&, std::vector<Finding>&);
-void judge_growth(const HostFacts&, const HostThresholds&, std::vector<Finding>&);
-void judge_workers(const HostFacts&, const HostThresholds&, std::vector<Finding>&);
-void judge_devices(const HostFacts&, const HostThresholds&, std::vector<Finding>&);
 
 }  // namespace stepscope::host

@@ -7,15 +7,14 @@ namespace stepscope {
 
 namespace {
 
-Finding finding_of(const Judged& j, Advice advice) {
-  Finding f = Finding::of(FindingKind::kAdvice);
-  f.job_scope = true;
-  f.cause = advice.cause;
-  f.coverage = j.coverage;
-  f.confidence = 0.9;
-  f.title = std::move(advice.title);
-  f.action = std::move(advice.action);
-  f.evidence = std::move(advice.evidence);
+Finding finding_of(const RuleInput& in, Advice advice) {
+  FindingBuilder f = in.finding(FindingKind::kAdvice);
+  f.about_job()
+      .caused_by(advice.cause)
+      .confidence(0.9)
+      .title(std::move(advice.title))
+      .action(std::move(advice.action))
+      .evidence(std::move(advice.evidence));
   return f;
 }
 
@@ -61,20 +60,20 @@ std::string text(const ConfigFact& fact, const std::string& name) {
   return found == fact.values.end() ? "" : found->second;
 }
 
-void judge_advice(const Judged& j, std::vector<Finding>& out) {
+void judge_advice(const RuleInput& in, std::vector<Finding>& out) {
   const auto silenced = [&](Cause cause) {
-    return j.silenced && (j.silenced->contains("all") || j.silenced->contains(std::string(spelling(cause))));
+    return in.silenced && (in.silenced->contains("all") || in.silenced->contains(std::string(spelling(cause))));
   };
   const auto add = [&](std::vector<Advice> list) {
     for (Advice& advice : list)
-      if (!silenced(advice.cause)) out.push_back(finding_of(j, std::move(advice)));
+      if (!silenced(advice.cause)) out.push_back(finding_of(in, std::move(advice)));
   };
-  if (j.lives->empty()) return;
-  const Configuration first(j.lives->begin()->second);
-  add(advice_on_ddp(j, first));
-  add(advice_on_loaders(j, first));
-  add(advice_on_fsdp(j, first));
-  add(advice_on_processes(j));
+  if (in.lives->empty()) return;
+  const Configuration first(in.lives->begin()->second);
+  add(advice_on_ddp(in, first));
+  add(advice_on_loaders(in, first));
+  add(advice_on_fsdp(in, first));
+  add(advice_on_processes(in));
 }
 
 }  // namespace stepscope

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "diagnose/judged.h"
+#include "diagnose/rule.h"
 
 namespace stepscope {
 
@@ -39,9 +39,9 @@ class Configuration {
 double number(const ConfigFact& fact, const std::string& name, double otherwise);
 std::string text(const ConfigFact& fact, const std::string& name);
 
-std::vector<Advice> advice_on_ddp(const Judged&, const Configuration&);
-std::vector<Advice> advice_on_loaders(const Judged&, const Configuration&);
-std::vector<Advice> advice_on_fsdp(const Judged&, const Configuration&);
-std::vector<Advice> advice_on_processes(const Judged&);
+std::vector<Advice> advice_on_ddp(const RuleInput&, const Configuration&);
+std::vector<Advice> advice_on_loaders(const RuleInput&, const Configuration&);
+std::vector<Advice> advice_on_fsdp(const RuleInput&, const Configuration&);
+std::vector<Advice> advice_on_processes(const RuleInput&);
 
 }  // namespace stepscope

@@ -26,11 +26,11 @@ void batchnorm(const ConfigFact& ddp, const Configuration& c, std::vector<Advice
   out.push_back(std::move(a));
 }
 
-void unused_parameters(const Judged& j, const ConfigFact& ddp, const Configuration& c, std::vector<Advice>& out) {
+void unused_parameters(const RuleInput& in, const ConfigFact& ddp, const Configuration& c, std::vector<Advice>& out) {
   const ConfigFact* seen = c.find("ddp_unused", ddp.id);
   if (number(ddp, "find_unused", 0) == 0 || !seen || number(*seen, "most", 1) > 0) return;
   const double steps = number(*seen, "steps", 0);
-  if (steps < j.limits->advice_unused_steps) return;
+  if (steps < in.limits->advice_unused_steps) return;
   out.push_back(
       {Cause::kUnusedParameters,
        formatted("find_unused_parameters=True, but no parameter was unused in the {:.0f} steps looked at", steps),
@@ -39,9 +39,9 @@ void unused_parameters(const Judged& j, const ConfigFact& ddp, const Configurati
        {{"steps_looked_at", {}, steps, {}, ""}, {"unused_parameters", {}, 0, {}, ""}}});
 }
 
-void small_buckets(const Judged& j, const ConfigFact& ddp, std::vector<Advice>& out) {
+void small_buckets(const RuleInput& in, const ConfigFact& ddp, std::vector<Advice>& out) {
   const double bucket = number(ddp, "bucket_bytes", 0), parameters = number(ddp, "parameter_bytes", 0);
-  const double limit = j.limits->advice_bucket_mib * kMib;
+  const double limit = in.limits->advice_bucket_mib * kMib;
   if (bucket <= 0 || bucket >= limit || parameters < 2 * limit || number(ddp, "world", 1) < 2) return;
   out.push_back({Cause::kSmallBuckets,
                  formatted("gradients go out in buckets of {:.1f} MiB: about {:.0f} all-reduces per step",
@@ -52,13 +52,13 @@ void small_buckets(const Judged& j, const ConfigFact& ddp, std::vector<Advice>& 
 
 }  // namespace
 
-std::vector<Advice> advice_on_ddp(const Judged& j, const Configuration& c) {
+std::vector<Advice> advice_on_ddp(const RuleInput& in, const Configuration& c) {
   std::vector<Advice> out;
   const ConfigFact* ddp = c.find("ddp");
   if (!ddp) return out;
   batchnorm(*ddp, c, out);
-  unused_parameters(j, *ddp, c, out);
-  small_buckets(j, *ddp, out);
+  unused_parameters(in, *ddp, c, out);
+  small_buckets(in, *ddp, out);
   return out;
 }
 

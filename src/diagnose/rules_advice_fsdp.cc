@@ -8,11 +8,11 @@ namespace stepscope {
 
 namespace {
 
-void wrapping(const Judged& j, const ConfigFact& fsdp, std::vector<Advice>& out) {
+void wrapping(const RuleInput& in, const ConfigFact& fsdp, std::vector<Advice>& out) {
   const double units = number(fsdp, "units", 0), parameters = number(fsdp, "parameters", 0);
   const double root = number(fsdp, "root_parameters", 0), median = number(fsdp, "median_parameters", 0);
   const Evidence counted{"units", {}, units, {}, ""};
-  if (parameters >= j.limits->advice_fsdp_min_parameters && root >= j.limits->advice_fsdp_root_share * parameters) {
+  if (parameters >= in.limits->advice_fsdp_min_parameters && root >= in.limits->advice_fsdp_root_share * parameters) {
     out.push_back(
         {Cause::kFsdpRootUnit,
          formatted("FSDP gathers {} of the parameters as one unit: they all lie whole on each device while it runs",
@@ -20,7 +20,7 @@ void wrapping(const Judged& j, const ConfigFact& fsdp, std::vector<Advice>& out)
          "wrap the repeated blocks too: fully_shard(block) for each before fully_shard(model), or an auto_wrap_policy",
          {counted, {"root_parameters", {}, root, {}, ""}, {"parameters", {}, parameters, {}, ""}}});
   }
-  if (units >= j.limits->advice_fsdp_many_units && median < j.limits->advice_fsdp_tiny_parameters) {
+  if (units >= in.limits->advice_fsdp_many_units && median < in.limits->advice_fsdp_tiny_parameters) {
     out.push_back(
         {Cause::kFsdpTinyUnits,
          formatted("FSDP has {:.0f} units with {:.0f} parameters in the median: many small all-gathers per step", units,
@@ -38,13 +38,13 @@ void backward_prefetch(const ConfigFact& fsdp, std::vector<Advice>& out) {
                  {{"units", {}, number(fsdp, "units", 0), {}, ""}}});
 }
 
-void cpu_offload(const Judged& j, const ConfigFact& fsdp, std::vector<Advice>& out) {
+void cpu_offload(const RuleInput& in, const ConfigFact& fsdp, std::vector<Advice>& out) {
   const double capacity = number(fsdp, "device_bytes", 0);
   if (number(fsdp, "offload", 0) == 0 || capacity <= 0) return;
   double most = -1;
-  for (const StepRow* row : j.with_warmup.rows)
+  for (const StepRow* row : in.with_warmup.rows)
     for (const Cell& cell : row->cells) most = std::max(most, cell.reserved_bytes);
-  if (most < 0 || most > j.limits->advice_offload_idle_share * capacity) return;
+  if (most < 0 || most > in.limits->advice_offload_idle_share * capacity) return;
   out.push_back(
       {Cause::kCpuOffload,
        formatted("FSDP keeps parameters in host memory although the devices never used more than {} of theirs",
@@ -55,13 +55,13 @@ void cpu_offload(const Judged& j, const ConfigFact& fsdp, std::vector<Advice>& o
 
 }  // namespace
 
-std::vector<Advice> advice_on_fsdp(const Judged& j, const Configuration& c) {
+std::vector<Advice> advice_on_fsdp(const RuleInput& in, const Configuration& c) {
   std::vector<Advice> out;
   const ConfigFact* fsdp = c.find("fsdp");
   if (!fsdp || number(*fsdp, "world", 1) < 2) return out;
-  wrapping(j, *fsdp, out);
+  wrapping(in, *fsdp, out);
   backward_prefetch(*fsdp, out);
-  cpu_offload(j, *fsdp, out);
+  cpu_offload(in, *fsdp, out);
   return out;
 }
 

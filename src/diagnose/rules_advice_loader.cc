@@ -29,10 +29,10 @@ void distributed_sampler(const ConfigFact& loader, int world, std::vector<Advice
                   {"world_size", {}, static_cast<double>(world), {}, ""}}});
 }
 
-void set_epoch(const Judged& j, const ConfigFact& loader, std::vector<Advice>& out) {
+void set_epoch(const RuleInput& in, const ConfigFact& loader, std::vector<Advice>& out) {
   const double epochs = number(loader, "epochs", 1);
   const bool shuffles = number(loader, "distributed", 0) != 0 && number(loader, "shuffle", 0) != 0;
-  if (!shuffles || epochs < j.limits->advice_min_epochs || number(loader, "distinct_epochs", 2) > 1) return;
+  if (!shuffles || epochs < in.limits->advice_min_epochs || number(loader, "distinct_epochs", 2) > 1) return;
   out.push_back(
       {Cause::kSetEpoch,
        formatted(
@@ -42,11 +42,11 @@ void set_epoch(const Judged& j, const ConfigFact& loader, std::vector<Advice>& o
        {{"epochs", {}, epochs, {}, ""}, {"sampler_epoch", {}, number(loader, "sampler_epoch", 0), {}, ""}}});
 }
 
-void uneven_batches(const Judged& j, const ConfigFact& loader, std::vector<Advice>& out) {
+void uneven_batches(const RuleInput& in, const ConfigFact& loader, std::vector<Advice>& out) {
   double least = number(loader, "batches", -1), most = least;
-  if (least < 0 || j.lives->size() < 2) return;
-  int least_rank = j.lives->begin()->first, most_rank = least_rank;
-  for (const auto& [rank, life] : *j.lives) {
+  if (least < 0 || in.lives->size() < 2) return;
+  int least_rank = in.lives->begin()->first, most_rank = least_rank;
+  for (const auto& [rank, life] : *in.lives) {
     const ConfigFact* same = Configuration(life).find("loader", loader.id);
     const double batches = same ? number(*same, "batches", -1) : -1;
     if (batches < 0) return;
@@ -83,9 +83,9 @@ void last_batch(const ConfigFact& loader, int world, std::vector<Advice>& out) {
         {"last_batch_size", {}, rest, {}, ""}}});
 }
 
-void num_workers(const Judged& j, const ConfigFact& loader, std::vector<Advice>& out) {
-  const double share = j.share_of_job(Category::kInputWait);
-  if (number(loader, "workers", 1) != 0 || share < j.limits->advice_input_share) return;
+void num_workers(const RuleInput& in, const ConfigFact& loader, std::vector<Advice>& out) {
+  const double share = in.share_of_job(Category::kInputWait);
+  if (number(loader, "workers", 1) != 0 || share < in.limits->advice_input_share) return;
   out.push_back(
       {Cause::kNumWorkers,
        formatted("The training process loads its batches itself (num_workers=0) and spends {} of the time on it",
@@ -94,9 +94,9 @@ void num_workers(const Judged& j, const ConfigFact& loader, std::vector<Advice>&
        {{"input_wait_share", {}, share, {}, ""}, {"num_workers", {}, 0, {}, ""}}});
 }
 
-void pin_memory(const Judged& j, const ConfigFact& loader, std::vector<Advice>& out) {
-  const double share = j.share_of_job(Category::kH2d);
-  if (number(loader, "pin", 1) != 0 || share < j.limits->advice_h2d_share) return;
+void pin_memory(const RuleInput& in, const ConfigFact& loader, std::vector<Advice>& out) {
+  const double share = in.share_of_job(Category::kH2d);
+  if (number(loader, "pin", 1) != 0 || share < in.limits->advice_h2d_share) return;
   out.push_back({Cause::kPinMemory,
                  formatted("Copies to the device block the training for {} of the time, from memory that is not pinned",
                            text_share(share)),
@@ -104,10 +104,10 @@ void pin_memory(const Judged& j, const ConfigFact& loader, std::vector<Advice>& 
                  {{"h2d_share", {}, share, {}, ""}, {"pin_memory", {}, 0, {}, ""}}});
 }
 
-void persistent_workers(const Judged& j, const ConfigFact& loader, std::vector<Advice>& out) {
-  const double share = j.share_of_job(Category::kEpochStart), epochs = number(loader, "epochs", 1);
+void persistent_workers(const RuleInput& in, const ConfigFact& loader, std::vector<Advice>& out) {
+  const double share = in.share_of_job(Category::kEpochStart), epochs = number(loader, "epochs", 1);
   const bool anew = number(loader, "workers", 0) > 0 && number(loader, "persistent", 1) == 0;
-  if (!anew || epochs < j.limits->advice_min_epochs || share < j.limits->advice_epoch_start_share) return;
+  if (!anew || epochs < in.limits->advice_min_epochs || share < in.limits->advice_epoch_start_share) return;
   out.push_back({Cause::kPersistentWorkers,
                  formatted("Every epoch starts its loader workers anew, {} of the time", text_share(share)),
                  "persistent_workers=True",
@@ -118,23 +118,23 @@ void persistent_workers(const Judged& j, const ConfigFact& loader, std::vector<A
 
 }  // namespace
 
-std::vector<Advice> advice_on_loaders(const Judged& j, const Configuration& c) {
+std::vector<Advice> advice_on_loaders(const RuleInput& in, const Configuration& c) {
   std::vector<Advice> out;
   const int world = c.data_ranks();
-  const bool measured = j.rows.size() >= static_cast<size_t>(j.limits->min_steps);
+  const bool measured = in.rows.size() >= static_cast<size_t>(in.limits->min_steps);
   const auto said = [&](Cause cause) {
     return std::any_of(out.begin(), out.end(), [&](const Advice& a) { return a.cause == cause; });
   };
   for (const ConfigFact* loader : c.training_loaders()) {
     std::vector<Advice> of_loader;
     distributed_sampler(*loader, world, of_loader);
-    set_epoch(j, *loader, of_loader);
-    uneven_batches(j, *loader, of_loader);
+    set_epoch(in, *loader, of_loader);
+    uneven_batches(in, *loader, of_loader);
     last_batch(*loader, world, of_loader);
     if (measured) {
-      num_workers(j, *loader, of_loader);
-      pin_memory(j, *loader, of_loader);
-      persistent_workers(j, *loader, of_loader);
+      num_workers(in, *loader, of_loader);
+      pin_memory(in, *loader, of_loader);
+      persistent_workers(in, *loader, of_loader);
     }
     for (Advice& a : of_loader)
       if (!said(a.cause)) out.push_back(std::move(a));

@@ -14,9 +14,9 @@ struct Host {
   int ranks = 0;
 };
 
-void threads(const Judged& j, std::vector<Advice>& out) {
+void threads(const RuleInput& in, std::vector<Advice>& out) {
   std::map<std::string, Host> hosts;
-  for (const auto& [rank, life] : *j.lives) {
+  for (const auto& [rank, life] : *in.lives) {
     const ConfigFact* fact = Configuration(life).find("threads");
     if (!fact) continue;
     Host& host = hosts[life.hostname];
@@ -35,10 +35,10 @@ void threads(const Judged& j, std::vector<Advice>& out) {
   }
 }
 
-void destroy_process_group(const Judged& j, std::vector<Advice>& out) {
-  if (!j.over) return;
+void destroy_process_group(const RuleInput& in, std::vector<Advice>& out) {
+  if (!in.over) return;
   std::vector<int> ranks;
-  for (const auto& [rank, life] : *j.lives) {
+  for (const auto& [rank, life] : *in.lives) {
     const bool orderly =
         life.ended && life.clean_exit && life.exception.empty() && !life.stopped && life.exit_code <= 0;
     if (!orderly) return;
@@ -54,10 +54,10 @@ void destroy_process_group(const Judged& j, std::vector<Advice>& out) {
 
 }  // namespace
 
-std::vector<Advice> advice_on_processes(const Judged& j) {
+std::vector<Advice> advice_on_processes(const RuleInput& in) {
   std::vector<Advice> out;
-  threads(j, out);
-  destroy_process_group(j, out);
+  threads(in, out);
+  destroy_process_group(in, out);
   return out;
 }
 

@@ -8,7 +8,7 @@
 #include "analyze/robust.h"
 #include "analyze/whatif.h"
 #include "base/text_format.h"
-#include "diagnose/judged.h"
+#include "diagnose/rule.h"
 
 namespace stepscope {
 
@@ -23,7 +23,7 @@ struct Between {
 
 // `figure(cell)`: ms of a rank in a step.
 template <class Figure>
-Between measure(const Judged& j, const Rows& rows, Figure figure) {
+Between measure(const RuleInput& in, const Rows& rows, Figure figure) {
   Between b;
   std::map<int, double> per_rank;
   std::vector<double> sizes;
@@ -35,7 +35,7 @@ Between measure(const Judged& j, const Rows& rows, Figure figure) {
       per_rank[cell.rank] += ms;
     }
     b.cost_ms += worst * rows.weights[i];
-    if (worst < j.limits->between_event_ms) continue;
+    if (worst < in.limits->between_event_ms) continue;
     ++b.events;
     sizes.push_back(worst);
     if (b.first < 0) b.first = rows.rows[i]->step;
@@ -45,8 +45,8 @@ Between measure(const Judged& j, const Rows& rows, Figure figure) {
   double most = 0;
   for (const auto& [rank, ms] : per_rank) most = std::max(most, ms);
   for (const auto& [rank, ms] : per_rank)
-    if (ms > j.limits->between_rank_share * most) b.ranks.push_back(rank);
-  if (j.others_than(b.ranks).empty()) b.ranks.clear();
+    if (ms > in.limits->between_rank_share * most) b.ranks.push_back(rank);
+  if (in.others_than(b.ranks).empty()) b.ranks.clear();
   return b;
 }
 
@@ -73,67 +73,57 @@ constexpr KindOf kKinds[] = {
 
 // Events that come as regularly as from the first one on began with the run: the first workers were started before the
 // first step, the first compile was in it, and both are left out of the baseline.
-int64_t onset_of(const Judged& j, const KindOf& k, const Between& b) {
-  if (k.opening == Opening::kNone || b.events < 2 || j.first_step() != 0) return b.first;
+int64_t onset_of(const RuleInput& in, const KindOf& k, const Between& b) {
+  if (k.opening == Opening::kNone || b.events < 2 || in.first_step() != 0) return b.first;
   if (k.opening == Opening::kFirstStep) {
-    const std::vector<Cell>& cells = j.with_warmup.rows.front()->cells;
+    const std::vector<Cell>& cells = in.with_warmup.rows.front()->cells;
     if (std::none_of(cells.begin(), cells.end(),
-                     [&](const Cell& cell) { return cell.ms[index(k.category)] >= j.limits->between_event_ms; }))
+                     [&](const Cell& cell) { return cell.ms[index(k.category)] >= in.limits->between_event_ms; }))
       return b.first;
   }
   const double between = static_cast<double>(b.last - b.first) / static_cast<double>(b.events - 1);
-  return static_cast<double>(b.first) <= j.limits->between_first_factor * between ? 0 : b.first;
+  return static_cast<double>(b.first) <= in.limits->between_first_factor * between ? 0 : b.first;
 }
 
-Finding finding_of(const Judged& j, const KindOf& k, const Between& b, double share) {
-  Finding f = Finding::of(k.kind);
-  f.severity = j.severity(share);
-  f.phase = std::string(name(k.category));
-  f.ranks = b.ranks;
-  f.job_scope = b.ranks.empty();
-  if (!f.job_scope) f.victims = j.others_than(f.ranks);
-  f.cost_share = share;
-  f.cost_seconds = j.seconds(share);
-  f.saves_share = saved_share(j.rows, [&](size_t, const Cell& cell) {
-    LedgerMs cut{};
-    cut[index(k.category)] = cell.ms[index(k.category)];
-    return cut;
-  });
-  f.coverage = j.coverage;
-  f.confidence = 0.95;
-  f.first_step = onset_of(j, k, b);
-  f.last_step = b.last;
-  f.title = formatted(
-      "{} of the time goes into {}: {} in {} steps{}", text_share(share), k.words, text_ms(b.event_ms), b.events,
-      f.job_scope || j.seen.size() < 2
-          ? ""
-          : ", on " + text_ranks(b.ranks) + (j.half_seen() ? " while the others seen wait" : " while the others wait"));
-  f.action = k.action;
-  f.evidence.push_back({f.phase + "_ms", {}, b.event_ms, {}, ""});
-  f.evidence.push_back({"affected_steps", {}, static_cast<double>(b.events), {}, ""});
+Finding finding_of(const RuleInput& in, const KindOf& k, const Between& b, double share) {
+  FindingBuilder f = in.finding(k.kind);
+  f.in(k.category).about(b.ranks);
+  if (b.ranks.empty())
+    f.about_job();
+  else
+    f.holding_up(in.others_than(b.ranks));
+  f.costs(share).saves(k.category).confidence(0.95).from(onset_of(in, k, b)).until(b.last);
+  f.title(formatted("{} of the time goes into {}: {} in {} steps{}", text_share(share), k.words, text_ms(b.event_ms),
+                    b.events,
+                    f->job_scope || in.seen.size() < 2
+                        ? ""
+                        : ", on " + text_ranks(b.ranks) +
+                              (in.half_seen() ? " while the others seen wait" : " while the others wait")))
+      .action(k.action)
+      .evidence(std::string(name(k.category)) + "_ms", b.event_ms)
+      .evidence("affected_steps", static_cast<double>(b.events));
   if (b.events > 1)
-    f.evidence.push_back(
-        {"steps_between", {}, static_cast<double>(b.last - b.first) / static_cast<double>(b.events - 1), {}, ""});
+    f.evidence("steps_between", static_cast<double>(b.last - b.first) / static_cast<double>(b.events - 1));
   return f;
 }
 
 // Work without a name between the steps: what stands out in a few of them, on whichever rank it lies.
-Between unnamed_work(const Judged& j) {
+Between unnamed_work(const RuleInput& in) {
   const auto unnamed_ms = [](const Cell& cell) {
     return static_cast<double>(cell.ms[index(Category::kUnattributed)] + cell.ms[index(Category::kUserCode)] +
                                cell.ms[index(Category::kLogging)]);
   };
   std::map<int, std::vector<double>> by_rank;
-  for (const StepRow* row : j.rows.rows)
+  for (const StepRow* row : in.rows.rows)
     for (const Cell& cell : row->cells) by_rank[cell.rank].push_back(unnamed_ms(cell));
   std::map<int, double> usual;
   for (auto& [rank, list] : by_rank) usual[rank] = median(std::move(list));
-  Between b = measure(j, j.rows, [&](const Cell& cell) {
+  Between b = measure(in, in.rows, [&](const Cell& cell) {
     const double ms = unnamed_ms(cell), usual_ms = usual.at(cell.rank);
-    return ms > std::max(j.limits->between_event_ms, j.limits->pause_factor * usual_ms) ? ms - usual_ms : 0;
+    return ms > std::max(in.limits->between_event_ms, in.limits->pause_factor * usual_ms) ? ms - usual_ms : 0;
   });
   // Where it is in every other step it is a part of them.
-  return b.events > j.rows.size() / static_cast<size_t>(j.limits->between_rare_steps) ? Between{} : b;
+  return b.events > in.rows.size() / static_cast<size_t>(in.limits->between_rare_steps) ? Between{} : b;
 }
 
 struct Sum {
@@ -153,49 +143,46 @@ struct Sum {
   }
 };
 
-Finding finding_of(const Judged& j, const Sum& sum) {
-  Finding f = Finding::of(FindingKind::kBetweenStepsHeavy);
-  f.severity = j.severity(sum.share);
-  f.job_scope = true;
-  f.cost_share = sum.share;
-  f.cost_seconds = j.seconds(sum.share);
-  f.coverage = j.coverage;
-  f.confidence = 0.9;
-  f.first_step = sum.first;
-  f.last_step = sum.last;
-  f.title = formatted("{} of the time lies between the steps: {}", text_share(sum.share),
-                      sum.parts.empty() ? "many small parts" : sum.parts);
-  f.action = "see the ledger for the parts; do each less often or off the training thread";
+Finding finding_of(const RuleInput& in, const Sum& sum) {
+  FindingBuilder f = in.finding(FindingKind::kBetweenStepsHeavy);
+  f.about_job()
+      .costs(sum.share)
+      .confidence(0.9)
+      .from(sum.first)
+      .until(sum.last)
+      .title(formatted("{} of the time lies between the steps: {}", text_share(sum.share),
+                       sum.parts.empty() ? "many small parts" : sum.parts))
+      .action("see the ledger for the parts; do each less often or off the training thread");
   return f;
 }
 
 }  // namespace
 
-void judge_between(const Judged& j, std::vector<Finding>& out) {
-  if (j.rows.size() < static_cast<size_t>(j.limits->min_steps)) return;
-  const double wall = j.rows.wall_ms();
+void judge_between(const RuleInput& in, std::vector<Finding>& out) {
+  if (in.rows.size() < static_cast<size_t>(in.limits->min_steps)) return;
+  const double wall = in.rows.wall_ms();
   if (wall <= 0) return;
   bool said = false;
-  Sum sum{.told_share = j.limits->between_told_share};
+  Sum sum{.told_share = in.limits->between_told_share};
   for (const KindOf& k : kKinds) {
-    Between b = measure(j, j.rows, [&](const Cell& cell) { return static_cast<double>(cell.ms[index(k.category)]); });
+    Between b = measure(in, in.rows, [&](const Cell& cell) { return static_cast<double>(cell.ms[index(k.category)]); });
     const double share = b.cost_ms / wall;
     if (k.category != Category::kCompile) sum.add(b, share, k.words, true);
     // One compile, one first epoch or one checkpoint is the price of a run; it is a stall when it comes again.
     const double repeats =
-        k.category == Category::kCompile ? j.limits->recompile_min_repeats : j.limits->between_min_repeats;
-    if (static_cast<double>(b.events) < repeats || j.severity(share) == Severity::kInfo) continue;
-    out.push_back(finding_of(j, k, b, share));
+        k.category == Category::kCompile ? in.limits->recompile_min_repeats : in.limits->between_min_repeats;
+    if (static_cast<double>(b.events) < repeats || in.severity(share) == Severity::kInfo) continue;
+    out.push_back(finding_of(in, k, b, share));
     said |= k.category != Category::kCompile;
   }
   if (sum.named >= sum.told_share) {
-    const Between b = unnamed_work(j);
+    const Between b = unnamed_work(in);
     sum.add(b, b.cost_ms / wall, "work without a name" + (b.ranks.empty() ? "" : " on " + text_ranks(b.ranks)), false);
   }
   // A part that has a finding of its own, and is nearly all of it, has said it.
   const bool more =
-      sum.largest <= j.limits->between_part_share * sum.share && sum.share - sum.largest >= j.limits->warn_share;
-  if ((!said || more) && sum.share >= j.limits->share_kind_warn) out.push_back(finding_of(j, sum));
+      sum.largest <= in.limits->between_part_share * sum.share && sum.share - sum.largest >= in.limits->warn_share;
+  if ((!said || more) && sum.share >= in.limits->share_kind_warn) out.push_back(finding_of(in, sum));
 }
 
 }  // namespace stepscope

@@ -4,19 +4,19 @@
 
 #include "analyze/robust.h"
 #include "base/text_format.h"
-#include "diagnose/judged.h"
+#include "diagnose/rule.h"
 
 namespace stepscope {
 
-void judge_collectives(const Judged& j, std::vector<Finding>& out) {
-  if (j.seen.size() < 2 || j.rows.size() < static_cast<size_t>(j.limits->min_steps)) return;
+void judge_collectives(const RuleInput& in, std::vector<Finding>& out) {
+  if (in.seen.size() < 2 || in.rows.size() < static_cast<size_t>(in.limits->min_steps)) return;
   std::vector<double> counts;
   double stall_ms = 0, rows_ms = 0;  // of the rows that still tell where the stalls were
-  for (size_t i = 0; i < j.rows.size(); ++i) {
-    if (!j.rows.rows[i]->detailed) continue;
-    rows_ms += static_cast<double>(j.rows.rows[i]->wall_ms) * j.rows.weights[i];
+  for (size_t i = 0; i < in.rows.size(); ++i) {
+    if (!in.rows.rows[i]->detailed) continue;
+    rows_ms += static_cast<double>(in.rows.rows[i]->wall_ms) * in.rows.weights[i];
     std::vector<double> count, stall;
-    for (const Cell& cell : j.rows.rows[i]->cells) {
+    for (const Cell& cell : in.rows.rows[i]->cells) {
       count.push_back(cell.small_collectives);
       double outside = 0;
       for (const CellStall& s : cell.stalls)
@@ -25,31 +25,23 @@ void judge_collectives(const Judged& j, std::vector<Finding>& out) {
     }
     if (count.empty()) continue;
     counts.push_back(median(count));
-    stall_ms += median(stall) * j.rows.weights[i];
+    stall_ms += median(stall) * in.rows.weights[i];
   }
   if (counts.empty()) return;
   const double per_step = median(counts);
   const double share = rows_ms > 0 ? stall_ms / rows_ms : 0;
-  if (per_step < j.limits->extra_collectives_min) return;
-  Finding f = Finding::of(FindingKind::kExtraCollectives);
-  f.severity = j.severity(share);
-  f.job_scope = true;
-  f.phase = std::string(name(Category::kCommTransfer));
-  f.cost_share = share;
-  f.cost_seconds = j.seconds(share);
-  f.coverage = j.coverage;
-  f.confidence = 0.9;
-  f.first_step = j.first_step();
-  f.last_step = j.last_step();
+  if (per_step < in.limits->extra_collectives_min) return;
+  FindingBuilder f = in.finding(FindingKind::kExtraCollectives);
+  f.about_job().in(Category::kCommTransfer).costs(share).confidence(0.9).throughout();
   // Of meetings with ranks that were not seen the transfer is not known.
-  const bool known = share > 0 || j.share_of_job(Category::kUnresolved) <= 0;
-  f.title = known ? formatted("{:.0f} small collectives per step beside the gradients' take {} of the time", per_step,
-                              text_share(share))
-                  : formatted("{:.0f} small collectives per step beside the gradients'; what they take cannot be told",
-                              per_step);
-  f.action = "reduce metrics together and every N steps; broadcast_buffers=False where no layer needs it";
-  f.evidence.push_back({"small_collectives_per_step", {}, per_step, {}, ""});
-  out.push_back(std::move(f));
+  const bool known = share > 0 || in.share_of_job(Category::kUnresolved) <= 0;
+  f.title(known ? formatted("{:.0f} small collectives per step beside the gradients' take {} of the time", per_step,
+                            text_share(share))
+                : formatted("{:.0f} small collectives per step beside the gradients'; what they take cannot be told",
+                            per_step))
+      .action("reduce metrics together and every N steps; broadcast_buffers=False where no layer needs it")
+      .evidence("small_collectives_per_step", per_step);
+  out.push_back(f);
 }
 
 }  // namespace stepscope

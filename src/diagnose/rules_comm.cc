@@ -9,7 +9,7 @@
 
 #include "analyze/robust.h"
 #include "base/text_format.h"
-#include "diagnose/judged.h"
+#include "diagnose/rule.h"
 
 namespace stepscope {
 
@@ -20,13 +20,14 @@ double transfer_ms(const Cell& cell) { return cell.ms[index(Category::kCommTrans
 // What the transfer of steps like a given one usually takes.
 class Usual {
  public:
-  explicit Usual(const Judged& j) {
+  explicit Usual(const RuleInput& in) {
     std::map<Key, std::vector<double>> alike;
-    for (const StepRow* row : j.rows.rows)
+    for (const StepRow* row : in.rows.rows)
       for (const Cell& cell : row->cells)
         if (!cell.gpu) alike[key(cell)].push_back(transfer_ms(cell));
     for (auto& [key, values] : alike)
-      if (static_cast<double>(values.size()) >= j.limits->comm_alike_steps) median_ms_[key] = median(std::move(values));
+      if (static_cast<double>(values.size()) >= in.limits->comm_alike_steps)
+        median_ms_[key] = median(std::move(values));
   }
   double link_ms(const Cell& cell) const {
     const auto at = cell.gpu ? median_ms_.end() : median_ms_.find(key(cell));
@@ -41,33 +42,35 @@ class Usual {
 
 }  // namespace
 
-void judge_comm(const Judged& j, std::vector<Finding>& out) {
-  if (j.seen.size() < 2 || j.rows.size() < static_cast<size_t>(j.limits->min_steps)) return;
-  const double exposed = j.share_of_job(Category::kCommTransfer);
-  if (exposed < j.limits->comm_bound_warn) return;
-  const Usual usual(j);
+void judge_comm(const RuleInput& in, std::vector<Finding>& out) {
+  if (in.seen.size() < 2 || in.rows.size() < static_cast<size_t>(in.limits->min_steps)) return;
+  const double exposed = in.share_of_job(Category::kCommTransfer);
+  if (exposed < in.limits->comm_bound_warn) return;
+  const Usual usual(in);
   const auto link_ms = [&](const Cell& cell) { return usual.link_ms(cell); };
-  const double link = j.share_of_job(link_ms);
-  if (link >= j.limits->comm_bound_warn) {
-    const Severity severity = link >= j.limits->comm_bound_crit ? Severity::kCrit : Severity::kWarn;
-    Finding f = j.of_job(FindingKind::kCommBound, Category::kCommTransfer, exposed, severity);
-    f.title = formatted("Communication that nothing hides takes {} of the time, {} per step", text_share(exposed),
-                        text_ms(j.per_step_ms(Category::kCommTransfer)));
-    f.action =
-        "send less or hide more: larger batches or accumulation with no_sync, gradient compression, larger buckets, a "
-        "faster link";
-    out.push_back(std::move(f));
+  const double link = in.share_of_job(link_ms);
+  if (link >= in.limits->comm_bound_warn) {
+    const Severity severity = link >= in.limits->comm_bound_crit ? Severity::kCrit : Severity::kWarn;
+    FindingBuilder f = in.of_job(FindingKind::kCommBound, Category::kCommTransfer, exposed, severity);
+    f.title(formatted("Communication that nothing hides takes {} of the time, {} per step", text_share(exposed),
+                      text_ms(in.per_step_ms(Category::kCommTransfer))))
+        .action(
+            "send less or hide more: larger batches or accumulation with no_sync, gradient compression, larger "
+            "buckets, a "
+            "faster link");
+    out.push_back(f);
     return;
   }
-  Finding f = j.of_job(FindingKind::kCommBound, Category::kCommTransfer, exposed, Severity::kInfo);
-  f.cause = Cause::kContention;
-  f.evidence.push_back({"comm_usual_share", {}, link, {}, ""});
-  f.title = formatted("Communication takes {} of the time; with no step slower than usual it would take {}",
-                      text_share(exposed), text_share(link));
-  f.action =
-      "the same data go faster in quiet steps: leave cores to the threads that carry them, fewer ranks or threads per "
-      "host";
-  out.push_back(std::move(f));
+  FindingBuilder f = in.of_job(FindingKind::kCommBound, Category::kCommTransfer, exposed, Severity::kInfo);
+  f.caused_by(Cause::kContention)
+      .evidence("comm_usual_share", link)
+      .title(formatted("Communication takes {} of the time; with no step slower than usual it would take {}",
+                       text_share(exposed), text_share(link)))
+      .action(
+          "the same data go faster in quiet steps: leave cores to the threads that carry them, fewer ranks or threads "
+          "per "
+          "host");
+  out.push_back(f);
 }
 
 }  // namespace stepscope

@@ -2,23 +2,23 @@
 #include <algorithm>
 
 #include "base/text_format.h"
-#include "diagnose/judged.h"
+#include "diagnose/rule.h"
 
 namespace stepscope {
 
 namespace {
 
-Finding about_data(FindingKind kind, std::string title, std::string action) {
-  Finding f = Finding::of(kind);
-  f.job_scope = true;
-  f.confidence = 1;
-  f.title = std::move(title);
-  f.action = std::move(action);
-  return f;
+FindingBuilder about_data(const RuleInput& in, FindingKind kind, std::string title, std::string action) {
+  return in.finding(kind)
+      .about_job()
+      .graded(Severity::kInfo)
+      .confidence(1)
+      .title(std::move(title))
+      .action(std::move(action));
 }
 
 // Steps that should long have ended: what they cost is in no figure of the steps that have.
-void add_standstill(const Judged& j, const std::vector<OpenStep>& overdue, Finding& f) {
+void add_standstill(const RuleInput& in, const std::vector<OpenStep>& overdue, FindingBuilder& f) {
   const OpenStep& longest = *std::max_element(overdue.begin(), overdue.end(),
                                               [](const OpenStep& a, const OpenStep& b) { return a.open_s < b.open_s; });
   std::vector<int> ranks;
@@ -26,89 +26,80 @@ void add_standstill(const Judged& j, const std::vector<OpenStep>& overdue, Findi
   const std::string phase = longest.phase == Category::kUnattributed ? "" : formatted(", in {}", name(longest.phase));
   const std::string words =
       formatted("step {} of {} has not ended after {:.0f} s{}", longest.step, text_ranks(ranks), longest.open_s, phase);
-  if (f.title.empty())
-    f.title = "S" + words.substr(1);
+  if (f->title.empty())
+    f.title("S" + words.substr(1));
   else
-    f.title += "; " + words;
-  if (f.action.empty())
-    f.action = "see what these ranks are at: py-spy dump, or the job's log; the figures rest on the steps before";
-  const double share = longest.open_s / (longest.open_s + j.run_wall_ms * 1e-3);
-  if (share >= j.limits->warn_share) f.severity = std::max(f.severity, Severity::kWarn);
-  if (share > f.cost_share) {
-    f.cost_share = share;
-    f.cost_seconds = longest.open_s;
-    f.phase = std::string(name(longest.phase));
-    f.first_step = f.last_step = longest.step;
-  }
+    f.title_goes_on("; " + words);
+  if (f->action.empty())
+    f.action("see what these ranks are at: py-spy dump, or the job's log; the figures rest on the steps before");
+  const double share = longest.open_s / (longest.open_s + in.run_wall_ms * 1e-3);
+  if (share >= in.limits->warn_share) f.at_least(Severity::kWarn);
+  if (share > f->cost_share)
+    f.costs(share, longest.open_s).in(longest.phase).from(static_cast<int64_t>(longest.step)).until(f->first_step);
   for (const OpenStep& open : overdue)
-    f.evidence.push_back({"open_step_s", open.rank, open.open_s, {}, std::string(name(open.phase))});
+    f.evidence("open_step_s", open.open_s, open.rank, {}, std::string(name(open.phase)));
 }
 
 }  // namespace
 
-void judge_data(const Judged& j, std::vector<Finding>& out) {
-  const Thresholds& t = *j.limits;
-  if (j.steps_closed == 0) {
-    if (!j.over || j.unhooked) return;  // the hooks are missing, not the training: OBSERVER_DEGRADED says so
+void judge_data(const RuleInput& in, std::vector<Finding>& out) {
+  const Thresholds& t = *in.limits;
+  if (in.steps_closed == 0) {
+    if (!in.over || in.unhooked) return;  // the hooks are missing, not the training: OBSERVER_DEGRADED says so
     out.push_back(
-        about_data(FindingKind::kNoData, "No training step was seen",
+        about_data(in, FindingKind::kNoData, "No training step was seen",
                    "check that the script trains with torch and an optimizer; mark steps with stepscope.trace_step"));
     return;
   }
   const auto needed = static_cast<uint32_t>(t.warmup_steps + t.min_steps);
-  if (j.steps_closed < needed) {
-    Finding f = about_data(FindingKind::kWarmup,
-                           formatted("{} steps seen, {} are needed for a verdict", j.steps_closed, needed),
-                           "let it run longer");
-    f.coverage = j.coverage;
-    out.push_back(std::move(f));
+  if (in.steps_closed < needed) {
+    out.push_back(about_data(in, FindingKind::kWarmup,
+                             formatted("{} steps seen, {} are needed for a verdict", in.steps_closed, needed),
+                             "let it run longer"));
     return;
   }
   std::vector<int> silent;
-  for (const auto& [rank, life] : *j.lives)
+  for (const auto& [rank, life] : *in.lives)
     if (life.steps == 0) silent.push_back(rank);
-  const int missing = std::max(j.ranks, j.world) - static_cast<int>(j.lives->size());
-  const double unresolved = j.share_of_job(Category::kUnresolved);
+  const int missing = std::max(in.ranks, in.world) - static_cast<int>(in.lives->size());
+  const double unresolved = in.share_of_job(Category::kUnresolved);
   const bool priced = unresolved >= t.warn_share;
-  const std::vector<OpenStep> overdue = j.overdue_steps();
-  const bool complete = j.coverage >= t.min_coverage && silent.empty() && missing <= 0 && !priced;
+  const std::vector<OpenStep> overdue = in.overdue_steps();
+  const bool complete = in.coverage >= t.min_coverage && silent.empty() && missing <= 0 && !priced;
   if (complete && overdue.empty()) return;
   if (complete) {
-    Finding f = about_data(FindingKind::kIncompleteData, "", "");
-    f.coverage = j.coverage;
-    add_standstill(j, overdue, f);
-    out.push_back(std::move(f));
+    FindingBuilder f = about_data(in, FindingKind::kIncompleteData, "", "");
+    add_standstill(in, overdue, f);
+    out.push_back(f);
     return;
   }
-  std::string title = j.half_seen() ? formatted("{} of {} ranks were seen", j.ever_seen, j.world)
-                                    : formatted("Figures rest on {} of all ranks and steps", text_share(j.coverage));
+  std::string title = in.half_seen() ? formatted("{} of {} ranks were seen", in.ever_seen, in.world)
+                                     : formatted("Figures rest on {} of all ranks and steps", text_share(in.coverage));
   if (priced)
-    title += formatted("; {} of the time of those seen goes into waiting for {}", text_share(unresolved),
-                       j.half_seen() ? "the others, or into the link: which of them cannot be told"
-                                     : "ranks whose part was not seen, or into the link: which of them cannot be told");
-  Finding f =
-      about_data(FindingKind::kIncompleteData, std::move(title),
-                 j.half_seen() ? "observe the job's other nodes too; a verdict about the whole job needs every rank"
-                               : "see the observer section for what was not seen and why");
-  f.coverage = j.coverage;
-  f.of_seen = j.half_seen();
+    title +=
+        formatted("; {} of the time of those seen goes into waiting for {}", text_share(unresolved),
+                  in.half_seen() ? "the others, or into the link: which of them cannot be told"
+                                 : "ranks whose part was not seen, or into the link: which of them cannot be told");
+  FindingBuilder f =
+      about_data(in, FindingKind::kIncompleteData, std::move(title),
+                 in.half_seen() ? "observe the job's other nodes too; a verdict about the whole job needs every rank"
+                                : "see the observer section for what was not seen and why");
+  if (in.half_seen()) f.of_those_seen();
   if (priced) {
     // The loss is said and priced; who causes it is for those to tell who see the other ranks.
     // Below, a transfer of this share would be no verdict either.
-    if (unresolved >= t.comm_bound_warn) f.severity = Severity::kWarn;
-    f.phase = std::string(name(Category::kUnresolved));
-    f.cost_share = unresolved;
-    f.cost_seconds = j.seconds(unresolved);
-    f.first_step = j.first_step();
-    f.last_step = j.last_step();
-    f.evidence.push_back({"unresolved_share", {}, unresolved, {}, ""});
-    f.evidence.push_back({"unresolved_ms_per_step", {}, j.per_step_ms(Category::kUnresolved), {}, ""});
+    if (unresolved >= t.comm_bound_warn) f.graded(Severity::kWarn);
+    f.in(Category::kUnresolved)
+        .costs(unresolved)
+        .throughout()
+        .evidence("unresolved_share", unresolved)
+        .evidence("unresolved_ms_per_step", in.per_step_ms(Category::kUnresolved));
   }
   if (!silent.empty())
-    f.evidence.push_back({"ranks_without_steps", {}, static_cast<double>(silent.size()), {}, text_ranks(silent)});
-  if (missing > 0) f.evidence.push_back({"ranks_not_seen", {}, static_cast<double>(missing), {}, ""});
-  if (!overdue.empty()) add_standstill(j, overdue, f);
-  out.push_back(std::move(f));
+    f.evidence("ranks_without_steps", static_cast<double>(silent.size()), {}, {}, text_ranks(silent));
+  if (missing > 0) f.evidence("ranks_not_seen", static_cast<double>(missing));
+  if (!overdue.empty()) add_standstill(in, overdue, f);
+  out.push_back(f);
 }
 
 }  // namespace stepscope

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "base/text_format.h"
-#include "diagnose/judged.h"
+#include "diagnose/rule.h"
 
 namespace stepscope {
 
@@ -18,20 +18,21 @@ double starved_ms(const Cell& cell) {
   return ms;
 }
 
-void judge_host_bound(const Judged& j, std::vector<Finding>& out) {
-  const double share = j.share_of_job(starved_ms);
-  if (share < j.limits->host_bound_share) return;
-  Finding f = j.of_job(FindingKind::kHostBound, Category::kForward, share, Severity::kWarn, starved_ms);
-  f.phase = "";
-  f.cost_share = f.cost_seconds = 0;  // dry at its end is not dry throughout: what it costs is not known
-  f.evidence = {{"host_bound_share", {}, share, {}, ""},
-                {"host_bound_ms_per_step", {}, j.per_step_ms(starved_ms), {}, ""}};
-  f.title =
-      formatted("The GPU waits for the host: in {} of the time it runs dry behind the launches", text_share(share));
-  f.action =
-      "larger batches, torch.compile or CUDA graphs launch fewer and larger kernels; look for Python work inside the "
-      "step";
-  out.push_back(std::move(f));
+void judge_host_bound(const RuleInput& in, std::vector<Finding>& out) {
+  const double share = in.share_of_job(starved_ms);
+  if (share < in.limits->host_bound_share) return;
+  FindingBuilder f = in.of_job(FindingKind::kHostBound, Category::kForward, share, Severity::kWarn, starved_ms);
+  f.in_no_phase().costs(0);  // dry at its end is not dry throughout: what it costs is not known
+  f.no_evidence_yet()
+      .evidence("host_bound_share", share)
+      .evidence("host_bound_ms_per_step", in.per_step_ms(starved_ms))
+      .title(
+          formatted("The GPU waits for the host: in {} of the time it runs dry behind the launches", text_share(share)))
+      .action(
+          "larger batches, torch.compile or CUDA graphs launch fewer and larger kernels; look for Python work inside "
+          "the "
+          "step");
+  out.push_back(f);
 }
 
 // Device time in which the stream stood still between phases: what a wait for the device surely costs.
@@ -40,9 +41,9 @@ double idle_ms(const Cell& cell) {
          cell.ms[index(Category::kUserCode)];
 }
 
-std::map<std::string, SyncSite> sites_of(const Judged& j) {
+std::map<std::string, SyncSite> sites_of(const RuleInput& in) {
   std::map<std::string, SyncSite> sites;
-  for (const auto& [rank, life] : *j.lives)
+  for (const auto& [rank, life] : *in.lives)
     for (const SyncSite& s : life.sync_sites) {
       SyncSite& sum = sites[s.site];
       sum.site = s.site;
@@ -52,10 +53,10 @@ std::map<std::string, SyncSite> sites_of(const Judged& j) {
   return sites;
 }
 
-void judge_sync(const Judged& j, std::vector<Finding>& out) {
+void judge_sync(const RuleInput& in, std::vector<Finding>& out) {
   size_t with = 0, all = 0;
   double blocked_ms = 0, wall_ms = 0;
-  for (const StepRow* row : j.rows.rows)
+  for (const StepRow* row : in.rows.rows)
     for (const Cell& cell : row->cells) {
       if (!cell.gpu) continue;
       ++all;
@@ -63,41 +64,43 @@ void judge_sync(const Judged& j, std::vector<Finding>& out) {
       blocked_ms += cell.sync_ms;
       wall_ms += cell.host_wall_ms;
     }
-  if (all == 0 || wall_ms <= 0 || static_cast<double>(with) < j.limits->sync_steps_share * static_cast<double>(all))
+  if (all == 0 || wall_ms <= 0 || static_cast<double>(with) < in.limits->sync_steps_share * static_cast<double>(all))
     return;
   const double blocked = blocked_ms / wall_ms;
-  if (blocked < j.limits->warn_share) return;
+  if (blocked < in.limits->warn_share) return;
   const auto cost_ms = [](const Cell& cell) { return std::min<double>(cell.sync_ms, idle_ms(cell)); };
-  const double cost = j.share_of_job(cost_ms);
-  Finding f = j.of_job(FindingKind::kSyncStall, Category::kHostPause, cost, std::max(Severity::kWarn, j.severity(cost)),
-                       [](const Cell& cell) { return static_cast<double>(cell.sync_ms); });
-  f.cause = Cause::kSync;
-  f.evidence = {{"host_blocked_share", {}, blocked, {}, ""},
-                {"host_blocked_ms_per_step", {}, blocked_ms / static_cast<double>(all), {}, ""},
-                {"device_idle_share", {}, cost, {}, ""},
-                {"steps_with_a_sync_share", {}, static_cast<double>(with) / static_cast<double>(all), {}, ""}};
+  const double cost = in.share_of_job(cost_ms);
+  FindingBuilder f =
+      in.of_job(FindingKind::kSyncStall, Category::kHostPause, cost, std::max(Severity::kWarn, in.severity(cost)),
+                [](const Cell& cell) { return static_cast<double>(cell.sync_ms); });
+  f.caused_by(Cause::kSync);
+  f.no_evidence_yet()
+      .evidence("host_blocked_share", blocked)
+      .evidence("host_blocked_ms_per_step", blocked_ms / static_cast<double>(all))
+      .evidence("device_idle_share", cost)
+      .evidence("steps_with_a_sync_share", static_cast<double>(with) / static_cast<double>(all));
   std::string where;
   std::vector<SyncSite> sites;
-  for (auto& [text, site] : sites_of(j))
+  for (auto& [text, site] : sites_of(in))
     if (!text.empty()) sites.push_back(site);
   std::sort(sites.begin(), sites.end(), [](const SyncSite& a, const SyncSite& b) { return a.total_ns > b.total_ns; });
   for (size_t i = 0; i < sites.size() && i < 3; ++i)
-    f.evidence.push_back({"blocked_ms", {}, static_cast<double>(sites[i].total_ns) * 1e-6, {}, sites[i].site});
+    f.evidence("blocked_ms", static_cast<double>(sites[i].total_ns) * 1e-6, {}, {}, sites[i].site);
   if (!sites.empty()) where = " at " + sites[0].site;
-  f.title = formatted("Every step waits for the device{}: the host stands {} of the time and cannot launch ahead",
-                      where, text_share(blocked));
-  f.action =
-      "read losses and metrics every n steps, or keep them on the device until then (no .item(), .cpu(), print per "
-      "step)";
-  out.push_back(std::move(f));
+  f.title(formatted("Every step waits for the device{}: the host stands {} of the time and cannot launch ahead", where,
+                    text_share(blocked)))
+      .action(
+          "read losses and metrics every n steps, or keep them on the device until then (no .item(), .cpu(), print per "
+          "step)");
+  out.push_back(f);
 }
 
 }  // namespace
 
-void judge_device(const Judged& j, std::vector<Finding>& out) {
-  if (j.rows.size() < static_cast<size_t>(j.limits->min_steps) || !j.on_device()) return;
-  judge_sync(j, out);
-  judge_host_bound(j, out);
+void judge_device(const RuleInput& in, std::vector<Finding>& out) {
+  if (in.rows.size() < static_cast<size_t>(in.limits->min_steps) || !in.on_device()) return;
+  judge_sync(in, out);
+  judge_host_bound(in, out);
 }
 
 }  // namespace stepscope

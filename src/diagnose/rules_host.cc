@@ -5,7 +5,7 @@
 
 #include "analyze/robust.h"
 #include "base/text_format.h"
-#include "diagnose/host_view.h"
+#include "diagnose/rule.h"
 
 namespace stepscope {
 namespace {
@@ -75,12 +75,10 @@ void device_values(const std::vector<DeviceFacts>& devices, Values& v) {
 }  // namespace
 
 std::vector<Finding> judge_host(const HostFacts& facts, const HostThresholds& thresholds) {
-  std::vector<Finding> out;
-  host::judge_cpu(facts, thresholds, out);
-  host::judge_memory(facts, thresholds, out);
-  host::judge_growth(facts, thresholds, out);
-  host::judge_workers(facts, thresholds, out);
-  host::judge_devices(facts, thresholds, out);
+  RuleInput in;
+  in.host = &facts;
+  in.host_limits = &thresholds;
+  std::vector<Finding> out = ask(kHost, in);
   std::stable_sort(out.begin(), out.end(), worse);
   return out;
 }

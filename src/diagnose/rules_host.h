@@ -1,5 +1,5 @@
 // Rules over what was sampled from outside: host, cgroups, process trees, devices. Pure: facts in, findings out; the
-// same facts give the same findings. One file per family: rules_host_{cpu,memory,worker,gpu}.cc.
+// same facts give the same findings. The rules are those of window kHost (rules.def).
 //
 // The facts are those of one node; call once per node. Costs are shares of wall time where the facts measure lost time
 // (run-queue delay, throttling), else 0: then the severity follows from DESIGN section 5 for kinds without a cost.

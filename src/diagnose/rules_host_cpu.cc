@@ -7,8 +7,12 @@
 #include "analyze/robust.h"
 #include "base/text_format.h"
 #include "diagnose/host_view.h"
+#include "diagnose/rule.h"
 
-namespace stepscope::host {
+namespace stepscope {
+
+using namespace host;
+
 namespace {
 
 struct Delay {
@@ -91,39 +95,40 @@ std::optional<double> cores_of_ranks(const HostFacts& facts) {
   return sum;
 }
 
-void high_cpu(const HostFacts& facts, const HostThresholds& limits, const std::vector<Delay>& delays,
-              std::vector<Finding>& out) {
+void high_cpu(const RuleInput& in, const std::vector<Delay>& delays, std::vector<Finding>& out) {
+  const HostFacts& facts = *in.host;
+  const HostThresholds& limits = *in.host_limits;
   const Window window = steady_window(facts);
-  Finding f = begin(FindingKind::kHighCpu, facts);
-  f.job_scope = true;
+  FindingBuilder f = in.finding(FindingKind::kHighCpu);
+  f.about_job();
   const double busy = median(values_in(facts.host.cpu_share, window));
   const double delay = median_delay(delays);
-  f.cost_share = std::max(0.0, delay - limits.run_delay_normal_share);
-  f.cost_seconds = f.cost_share * seconds_of(window);
-  f.severity = by_cost(f.cost_share, limits);
-  f.coverage = facts.ranks.empty() ? 0 : static_cast<double>(delays.size()) / static_cast<double>(facts.ranks.size());
-  f.title = delays.empty()
-                ? formatted("The {} cores of the host are {:.0f} % busy", facts.cores, 100 * busy)
-                : formatted("The {} cores of the host are {:.0f} % busy; ranks wait {:.0f} % of the time for a core",
-                            facts.cores, 100 * busy, 100 * delay);
-  f.action =
-      "Run fewer processes or threads on this host (loader workers, OMP_NUM_THREADS), or use one with more cores";
-  f.evidence = {fact("cpu_share", busy), fact("cores", facts.cores)};
+  const double lost = std::max(0.0, delay - limits.run_delay_normal_share);
+  f.costs(lost, lost * seconds_of(window))
+      .coverage(facts.ranks.empty() ? 0 : static_cast<double>(delays.size()) / static_cast<double>(facts.ranks.size()))
+      .title(delays.empty()
+                 ? formatted("The {} cores of the host are {:.0f} % busy", facts.cores, 100 * busy)
+                 : formatted("The {} cores of the host are {:.0f} % busy; ranks wait {:.0f} % of the time for a core",
+                             facts.cores, 100 * busy, 100 * delay))
+      .action(
+          "Run fewer processes or threads on this host (loader workers, OMP_NUM_THREADS), or use one with more cores")
+      .evidence("cpu_share", busy)
+      .evidence("cores", facts.cores);
   if (const auto ours = cores_of_ranks(facts)) {
     const double others = std::max(0.0, busy * facts.cores - *ours);
-    f.evidence.push_back(fact("ranks_cpu_cores", *ours));
-    f.evidence.push_back(fact("other_processes_cpu_cores", others));
-    f.cause = others >= limits.other_processes_share * facts.cores ? Cause::kOtherProcesses : Cause::kOwnProcesses;
-    if (f.cause == Cause::kOtherProcesses) {
-      f.action =
-          formatted("Other programs on this host use {:.1f} cores: end them or give the job a host of its own", others);
+    f.evidence("ranks_cpu_cores", *ours)
+        .evidence("other_processes_cpu_cores", others)
+        .caused_by(others >= limits.other_processes_share * facts.cores ? Cause::kOtherProcesses
+                                                                        : Cause::kOwnProcesses);
+    if (f->cause == Cause::kOtherProcesses) {
+      f.action(formatted("Other programs on this host use {:.1f} cores: end them or give the job a host of its own",
+                         others));
     }
   }
-  if (!delays.empty()) f.evidence.push_back(fact("run_delay_share", delay));
-  if (const auto load = facts.host.load1.last_or_null()) f.evidence.push_back(fact("load1", *load));
-  if (const auto psi = facts.host.cpu_pressure_share.mean_or_null())
-    f.evidence.push_back(fact("cpu_pressure_share", *psi));
-  out.push_back(std::move(f));
+  if (!delays.empty()) f.evidence("run_delay_share", delay);
+  if (const auto load = facts.host.load1.last_or_null()) f.evidence("load1", *load);
+  if (const auto psi = facts.host.cpu_pressure_share.mean_or_null()) f.evidence("cpu_pressure_share", *psi);
+  out.push_back(f);
 }
 
 double mean_above(std::vector<double> values, double base) {
@@ -131,34 +136,33 @@ double mean_above(std::vector<double> values, double base) {
   return values.empty() ? 0 : mean(values);
 }
 
-void one_rank(const Delay& d, double others, const HostFacts& facts, const HostThresholds& limits,
-              std::vector<Finding>& out) {
+void one_rank(const Delay& d, double others, const RuleInput& in, std::vector<Finding>& out) {
+  const HostFacts& facts = *in.host;
+  const HostThresholds& limits = *in.host_limits;
   const RankProcess& r = *d.rank;
-  Finding f = begin(FindingKind::kCpuContention, facts);
-  f.ranks = {r.rank};
-  f.pattern = d.part == 1 ? "chronic" : "";
+  FindingBuilder f = in.finding(FindingKind::kCpuContention);
+  f.about(r.rank).pattern(d.part == 1 ? "chronic" : "");
   const double base = std::max(others, limits.run_delay_normal_share);
   const Window whole = steady_window(r);
-  f.cost_share = d.part == 1 ? d.share - base : mean_above(values_in(r.run_delay_share, whole), base);
-  f.cost_seconds = f.cost_share * seconds_of(d.part == 1 ? d.window : whole);
-  f.severity = by_cost(f.cost_share, limits);
-  f.first_step = first_step_above(r, r.run_delay_share, base + limits.run_delay_excess_share);
-  f.title = formatted("Rank {} waits {:.0f} % of the time for a core (the others {:.0f} %)", r.rank, 100 * d.share,
-                      100 * others);
+  const double lost = d.part == 1 ? d.share - base : mean_above(values_in(r.run_delay_share, whole), base);
+  f.costs(lost, lost * seconds_of(d.part == 1 ? d.window : whole))
+      .from(first_step_above(r, r.run_delay_share, base + limits.run_delay_excess_share))
+      .title(formatted("Rank {} waits {:.0f} % of the time for a core (the others {:.0f} %)", r.rank, 100 * d.share,
+                       100 * others));
   if (facts.ranks.size() == 1)
-    f.title = formatted("Rank {} waits {:.0f} % of the time for a core", r.rank, 100 * d.share);
-  f.action = r.affinity_cores && *r.affinity_cores <= 2
-                 ? formatted("It may use {} core(s) only: widen its affinity or move its neighbours to other cores",
-                             *r.affinity_cores)
-                 : "Find the neighbour that runs on its cores, and give the rank cores of its own";
-  f.evidence.push_back(fact("run_delay_share", d.share, r.rank, others));
+    f.title(formatted("Rank {} waits {:.0f} % of the time for a core", r.rank, 100 * d.share));
+  f.action(r.affinity_cores && *r.affinity_cores <= 2
+               ? formatted("It may use {} core(s) only: widen its affinity or move its neighbours to other cores",
+                           *r.affinity_cores)
+               : "Find the neighbour that runs on its cores, and give the rank cores of its own")
+      .evidence("run_delay_share", d.share, r.rank, others);
   const auto switches = values_in(r.involuntary_switches_per_s, d.window);
-  if (!switches.empty()) f.evidence.push_back(fact("involuntary_switches_per_s", median(switches), r.rank));
-  if (r.affinity_cores) f.evidence.push_back(fact("affinity_cores", *r.affinity_cores, r.rank));
+  if (!switches.empty()) f.evidence("involuntary_switches_per_s", median(switches), r.rank);
+  if (r.affinity_cores) f.evidence("affinity_cores", *r.affinity_cores, r.rank);
   const auto own = values_in(r.cpu_cores, d.window), below = values_in(r.worker_cpu_cores, d.window);
-  if (!own.empty()) f.evidence.push_back(fact("cpu_cores", median(own), r.rank));
-  if (!below.empty()) f.evidence.push_back(fact("child_processes_cpu_cores", median(below), r.rank));
-  out.push_back(std::move(f));
+  if (!own.empty()) f.evidence("cpu_cores", median(own), r.rank);
+  if (!below.empty()) f.evidence("child_processes_cpu_cores", median(below), r.rank);
+  out.push_back(f);
 }
 
 bool contended(const Delay& d, const std::vector<Delay>& delays, double others, bool full,
@@ -171,32 +175,31 @@ bool contended(const Delay& d, const std::vector<Delay>& delays, double others, 
 }
 
 // Every rank waits although the machine has free cores: they share too few of them.
-void all_ranks(const HostFacts& facts, const HostThresholds& limits, const std::vector<Delay>& delays,
-               std::vector<Finding>& out) {
+void all_ranks(const RuleInput& in, const std::vector<Delay>& delays, std::vector<Finding>& out) {
+  const HostFacts& facts = *in.host;
+  const HostThresholds& limits = *in.host_limits;
   const double delay = median_delay(delays);
-  Finding f = begin(FindingKind::kCpuContention, facts);
-  f.job_scope = true;
-  f.pattern = "chronic";
-  f.cause = Cause::kTooFewCores;
-  f.cost_share = delay - limits.run_delay_normal_share;
-  f.cost_seconds = f.cost_share * seconds_of(steady_window(facts));
-  f.severity = by_cost(f.cost_share, limits);
-  f.coverage = static_cast<double>(delays.size()) / static_cast<double>(facts.ranks.size());
-  f.title = formatted("Ranks wait {:.0f} % of the time for a core while the host has free ones", 100 * delay);
-  f.action = "Check the affinity of the ranks (taskset, numactl, cpuset, OMP settings): they share too few cores";
-  f.evidence.push_back(fact("run_delay_share", delay));
+  FindingBuilder f = in.finding(FindingKind::kCpuContention);
+  f.about_job().pattern("chronic").caused_by(Cause::kTooFewCores);
+  const double lost = delay - limits.run_delay_normal_share;
+  f.costs(lost, lost * seconds_of(steady_window(facts)))
+      .coverage(static_cast<double>(delays.size()) / static_cast<double>(facts.ranks.size()))
+      .title(formatted("Ranks wait {:.0f} % of the time for a core while the host has free ones", 100 * delay))
+      .action("Check the affinity of the ranks (taskset, numactl, cpuset, OMP settings): they share too few cores")
+      .evidence("run_delay_share", delay);
   const auto busy = values_in(facts.host.cpu_share, steady_window(facts));
-  if (!busy.empty()) f.evidence.push_back(fact("cpu_share", median(busy)));
+  if (!busy.empty()) f.evidence("cpu_share", median(busy));
   for (const Delay& d : delays) {
-    if (d.rank->affinity_cores) f.evidence.push_back(fact("affinity_cores", *d.rank->affinity_cores, d.rank->rank));
-    if (f.evidence.size() >= 10) break;
+    if (d.rank->affinity_cores) f.evidence("affinity_cores", *d.rank->affinity_cores, d.rank->rank);
+    if (f->evidence.size() >= 10) break;
   }
-  out.push_back(std::move(f));
+  out.push_back(f);
 }
 
 // Returns the ranks that a quota holds back.
-std::vector<int> throttled(const HostFacts& facts, const HostThresholds& limits, const std::vector<Delay>& delays,
-                           std::vector<Finding>& out) {
+std::vector<int> throttled(const RuleInput& in, const std::vector<Delay>& delays, std::vector<Finding>& out) {
+  const HostFacts& facts = *in.host;
+  const HostThresholds& limits = *in.host_limits;
   std::vector<int> held;
   for (size_t c = 0; c < facts.cgroups.size(); ++c) {
     const CgroupFacts& g = facts.cgroups[c];
@@ -205,44 +208,42 @@ std::vector<int> throttled(const HostFacts& facts, const HostThresholds& limits,
     if (static_cast<double>(v.size()) < limits.min_samples) continue;
     const double share = median(v);
     if (share < limits.throttled_period_share) continue;
-    Finding f = begin(FindingKind::kCpuContention, facts);
+    FindingBuilder f = in.finding(FindingKind::kCpuContention);
     std::vector<Delay> inside;
     for (const RankProcess& r : facts.ranks) {
-      if (r.cgroup == static_cast<int>(c)) f.ranks.push_back(r.rank);
+      if (r.cgroup == static_cast<int>(c)) f.also_about(r.rank);
     }
     for (const Delay& d : delays) {
       if (d.rank->cgroup == static_cast<int>(c)) inside.push_back(d);
     }
-    if (f.ranks.empty()) continue;
-    held.insert(held.end(), f.ranks.begin(), f.ranks.end());
+    if (f->ranks.empty()) continue;
+    held.insert(held.end(), f->ranks.begin(), f->ranks.end());
     const auto lost_ms = values_in(g.throttled_ms_per_s, window);
     // Without run-queue delays: the throttled time is a sum over cores.
-    f.cost_share = !inside.empty()   ? std::max(0.0, median_delay(inside) - limits.run_delay_normal_share)
-                   : lost_ms.empty() ? 0
-                                     : std::min(1.0, median(lost_ms) * 1e-3 / std::max(1, facts.cores));
-    f.cost_seconds = f.cost_share * seconds_of(window);
-    f.severity = by_cost(f.cost_share, limits);
-    f.cause = Cause::kCgroupQuota;
-    f.pattern = "chronic";
+    const double lost = !inside.empty()   ? std::max(0.0, median_delay(inside) - limits.run_delay_normal_share)
+                        : lost_ms.empty() ? 0
+                                          : std::min(1.0, median(lost_ms) * 1e-3 / std::max(1, facts.cores));
+    f.costs(lost, lost * seconds_of(window)).caused_by(Cause::kCgroupQuota).pattern("chronic");
     const std::string limit = g.cpu_limit_cores ? formatted(" of {:.2g} cores", *g.cpu_limit_cores) : "";
-    f.title = formatted("The CPU quota{} stops {} in {:.0f} % of the scheduler periods", limit, ranks_text(f.ranks),
-                        100 * share);
-    f.action = "Raise the CPU limit of the container or job, or run fewer loader workers and threads inside it";
-    f.evidence.push_back(fact("throttled_period_share", share));
-    if (!lost_ms.empty()) f.evidence.push_back(fact("throttled_ms_per_s", median(lost_ms)));
-    if (g.cpu_limit_cores) f.evidence.push_back(fact("cpu_limit_cores", *g.cpu_limit_cores));
-    if (!inside.empty()) f.evidence.push_back(fact("run_delay_share", median_delay(inside)));
-    if (f.ranks.size() == facts.ranks.size() && facts.ranks.size() > 1) {
-      f.job_scope = true;
-      f.ranks.clear();
+    f.title(formatted("The CPU quota{} stops {} in {:.0f} % of the scheduler periods", limit, ranks_text(f->ranks),
+                      100 * share))
+        .action("Raise the CPU limit of the container or job, or run fewer loader workers and threads inside it")
+        .evidence("throttled_period_share", share);
+    if (!lost_ms.empty()) f.evidence("throttled_ms_per_s", median(lost_ms));
+    if (g.cpu_limit_cores) f.evidence("cpu_limit_cores", *g.cpu_limit_cores);
+    if (!inside.empty()) f.evidence("run_delay_share", median_delay(inside));
+    if (f->ranks.size() == facts.ranks.size() && facts.ranks.size() > 1) {
+      f.about_job();
     }
-    out.push_back(std::move(f));
+    out.push_back(f);
   }
   return held;
 }
 
 // Loader workers without cores: only a hint (info); whether input is short is for the step rules to say.
-void starved_workers(const HostFacts& facts, const HostThresholds& limits, std::vector<Finding>& out) {
+void starved_workers(const RuleInput& in, std::vector<Finding>& out) {
+  const HostFacts& facts = *in.host;
+  const HostThresholds& limits = *in.host_limits;
   std::vector<int> ranks;
   std::vector<double> shares;
   for (const RankProcess& r : facts.ranks) {
@@ -252,25 +253,26 @@ void starved_workers(const HostFacts& facts, const HostThresholds& limits, std::
     shares.push_back(median(v));
   }
   if (ranks.empty()) return;
-  Finding f = begin(FindingKind::kCpuContention, facts);
-  f.ranks = ranks;
-  f.phase = "input_wait";
-  f.cause = Cause::kWorkersWithoutCores;
-  f.title = formatted("Child processes (loader workers) of {} wait {:.0f} % of the time for a core", ranks_text(ranks),
-                      100 * median(shares));
-  f.action = "Give the loader workers cores of their own, or use fewer of them";
-  for (size_t i = 0; i < ranks.size() && i < 8; ++i)
-    f.evidence.push_back(fact("worker_run_delay_share", shares[i], ranks[i]));
-  out.push_back(std::move(f));
+  FindingBuilder f = in.finding(FindingKind::kCpuContention);
+  f.about(ranks)
+      .in(Category::kInputWait)
+      .caused_by(Cause::kWorkersWithoutCores)
+      .title(formatted("Child processes (loader workers) of {} wait {:.0f} % of the time for a core", ranks_text(ranks),
+                       100 * median(shares)))
+      .action("Give the loader workers cores of their own, or use fewer of them");
+  for (size_t i = 0; i < ranks.size() && i < 8; ++i) f.evidence("worker_run_delay_share", shares[i], ranks[i]);
+  out.push_back(f);
 }
 
 }  // namespace
 
-void judge_cpu(const HostFacts& facts, const HostThresholds& limits, std::vector<Finding>& out) {
+void judge_host_cpu(const RuleInput& in, std::vector<Finding>& out) {
+  const HostFacts& facts = *in.host;
+  const HostThresholds& limits = *in.host_limits;
   const std::vector<Delay> delays = delays_of(facts, limits);
   const bool full = saturated(facts, limits);
-  if (full) high_cpu(facts, limits, delays, out);
-  const std::vector<int> held = throttled(facts, limits, delays, out);
+  if (full) high_cpu(in, delays, out);
+  const std::vector<int> held = throttled(in, delays, out);
   bool any = !held.empty();
   std::vector<int> named = held;  // with their cause
   for (const double part : {1.0, 0.5, 0.25}) {
@@ -279,7 +281,7 @@ void judge_cpu(const HostFacts& facts, const HostThresholds& limits, std::vector
       if (std::find(named.begin(), named.end(), d.rank->rank) != named.end()) continue;
       const double others = median_delay(newest, d.rank);
       if (!contended(d, newest, others, full, limits)) continue;
-      one_rank(d, others, facts, limits, out);
+      one_rank(d, others, in, out);
       named.push_back(d.rank->rank);
       any = true;
     }
@@ -287,8 +289,8 @@ void judge_cpu(const HostFacts& facts, const HostThresholds& limits, std::vector
   const double least = limits.run_delay_normal_share + limits.run_delay_excess_share;
   const bool all =
       delays.size() > 1 && std::all_of(delays.begin(), delays.end(), [&](const Delay& d) { return d.share >= least; });
-  if (all && !any && !full) all_ranks(facts, limits, delays, out);
-  starved_workers(facts, limits, out);
+  if (all && !any && !full) all_ranks(in, delays, out);
+  starved_workers(in, out);
 }
 
-}  // namespace stepscope::host
+}  // namespace stepscope

@@ -7,10 +7,14 @@
 
 #include "analyze/growth.h"
 #include "base/text_format.h"
-#include "diagnose/growth_judge.h"
+#include "diagnose/host_growth.h"
 #include "diagnose/host_view.h"
+#include "diagnose/rule.h"
 
-namespace stepscope::host {
+namespace stepscope {
+
+using namespace host;
+
 namespace {
 
 std::optional<double> headroom_bytes(const HostFacts& facts, const RankProcess& r) {
@@ -30,66 +34,67 @@ struct Grower {
   Verdict verdict;
 };
 
-Finding report(const std::vector<Grower>& growers, bool stairs, const HostFacts& facts, const HostThresholds& limits) {
-  Finding f = begin(stairs ? FindingKind::kMemoryStaircase : FindingKind::kHostMemoryCreep, facts);
-  f.pattern = "drifting";
-  f.severity = Severity::kWarn;
-  f.confidence = 0.95;
+Finding report(const std::vector<Grower>& growers, bool stairs, const RuleInput& in) {
+  const HostFacts& facts = *in.host;
+  const HostThresholds& limits = *in.host_limits;
+  FindingBuilder f = in.finding(stairs ? FindingKind::kMemoryStaircase : FindingKind::kHostMemoryCreep);
+  f.pattern("drifting").graded(Severity::kWarn).confidence(0.95);
   double total_per_s = 0, largest = 0, per_step = 0, height = 0;
   std::optional<double> left;
-  f.first_step = std::numeric_limits<int64_t>::max();
+  f.from(std::numeric_limits<int64_t>::max());
   for (const Grower& g : growers) {
     const Verdict& v = g.verdict;
-    f.ranks.push_back(g.rank->rank);
+    f.also_about(g.rank->rank);
     total_per_s += v.bytes_per_s;
     largest = std::max(largest, v.growth_bytes);
     per_step = std::max(per_step, v.bytes_per_step.value_or(0));
     height = std::max(height, v.stair_bytes);
-    f.first_step = std::min(f.first_step, v.first_step);
+    f.from(std::min(f->first_step, v.first_step));
     const auto h = headroom_bytes(facts, *g.rank);
     if (h) left = left ? std::min(*left, *h) : *h;
-    if (f.evidence.size() >= 12) continue;
-    f.evidence.push_back(fact("held_growth_bytes", v.growth_bytes, g.rank->rank));
-    f.evidence.push_back(fact("bytes_per_s", v.bytes_per_s, g.rank->rank));
-    if (v.bytes_per_step) f.evidence.push_back(fact("bytes_per_step", *v.bytes_per_step, g.rank->rank));
-    if (stairs) f.evidence.push_back(fact("stairs", v.stairs, g.rank->rank));
+    if (f->evidence.size() >= 12) continue;
+    f.evidence("held_growth_bytes", v.growth_bytes, g.rank->rank).evidence("bytes_per_s", v.bytes_per_s, g.rank->rank);
+    if (v.bytes_per_step) f.evidence("bytes_per_step", *v.bytes_per_step, g.rank->rank);
+    if (stairs) f.evidence("stairs", v.stairs, g.rank->rank);
     const auto uss = g.rank->uss_bytes.last_or_null();
-    if (uss) f.evidence.push_back(fact("uss_bytes", *uss, g.rank->rank));
+    if (uss) f.evidence("uss_bytes", *uss, g.rank->rank);
   }
-  std::string who = ranks_text(f.ranks);
+  std::string who = ranks_text(f->ranks);
   who[0] = 'R';
-  const char* verb = f.ranks.size() == 1 ? "grows" : "grow";
+  const char* verb = f->ranks.size() == 1 ? "grows" : "grow";
   std::string rate =
       per_step > 0 ? formatted("{} per step", bytes_text(per_step)) : formatted("{}/s", bytes_text(total_per_s));
   if (stairs)
     rate = formatted("in stairs of {}", bytes_text(height));
   else
     rate = "by " + rate;
-  f.title = formatted("{}: host memory {} {} ({} so far)", who, verb, rate, bytes_text(largest));
+  f.title(formatted("{}: host memory {} {} ({} so far)", who, verb, rate, bytes_text(largest)));
   if (left && total_per_s > 0) {
     const double eta_s = *left / total_per_s;
-    f.evidence.push_back(fact("seconds_to_limit", eta_s));
-    if (eta_s < 30 * 86400) f.title += formatted(", memory is full in {}", duration_text(eta_s));
-    if (eta_s <= limits.creep_eta_crit_s) f.severity = Severity::kCrit;
+    f.evidence("seconds_to_limit", eta_s);
+    if (eta_s < 30 * 86400) f.title_goes_on(formatted(", memory is full in {}", duration_text(eta_s)));
+    if (eta_s <= limits.creep_eta_crit_s) f.graded(Severity::kCrit);
   }
-  f.action =
+  f.action(
       stairs ? "Look at what runs at each stair (validation, checkpoint, epoch end): results or state dicts are kept"
              : "Look for what is kept every step: lists of tensors or outputs, losses with their graph, caches without "
-               "a bound";
+               "a bound");
   return f;
 }
 
 }  // namespace
 
-void judge_growth(const HostFacts& facts, const HostThresholds& limits, std::vector<Finding>& out) {
+void judge_host_growth(const RuleInput& in, std::vector<Finding>& out) {
+  const HostFacts& facts = *in.host;
+  const HostThresholds& limits = *in.host_limits;
   std::vector<Grower> lines, stairs;
   for (const RankProcess& r : facts.ranks) {
     const Verdict v = judge_series(r, r.held_bytes, steady_window(r), limits);
     if (v.shape == GrowthShape::kLinear) lines.push_back({&r, v});
     if (v.shape == GrowthShape::kStaircase) stairs.push_back({&r, v});
   }
-  if (!lines.empty()) out.push_back(report(lines, false, facts, limits));
-  if (!stairs.empty()) out.push_back(report(stairs, true, facts, limits));
+  if (!lines.empty()) out.push_back(report(lines, false, in));
+  if (!stairs.empty()) out.push_back(report(stairs, true, in));
 }
 
-}  // namespace stepscope::host
+}  // namespace stepscope

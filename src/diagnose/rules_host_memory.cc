@@ -5,8 +5,12 @@
 #include "analyze/robust.h"
 #include "base/text_format.h"
 #include "diagnose/host_view.h"
+#include "diagnose/rule.h"
 
-namespace stepscope::host {
+namespace stepscope {
+
+using namespace host;
+
 namespace {
 
 struct Level {
@@ -50,7 +54,9 @@ uint64_t killed(const HostFacts& facts) {
 
 }  // namespace
 
-void judge_memory(const HostFacts& facts, const HostThresholds& limits, std::vector<Finding>& out) {
+void judge_host_memory(const RuleInput& in, std::vector<Finding>& out) {
+  const HostFacts& facts = *in.host;
+  const HostThresholds& limits = *in.host_limits;
   const auto level = fullest(facts, limits);
   const double swap_in = sustained_rate(facts.host.swap_in_bytes_per_s, limits);
   const double swap_out = sustained_rate(facts.host.swap_out_bytes_per_s, limits);
@@ -60,41 +66,37 @@ void judge_memory(const HostFacts& facts, const HostThresholds& limits, std::vec
   const bool swaps = swap_in > 0 || swap_out > 0;
   if (!near && !swaps && kills == 0 && stalled < limits.memory_stall_share) return;
 
-  Finding f = begin(FindingKind::kHostMemoryPressure, facts);
-  f.job_scope = true;
-  f.cost_share = stalled;  // every task stood still for memory
-  f.cost_seconds = stalled * static_cast<double>(facts.last_ns - facts.first_ns) * 1e-9;
-  f.severity = by_cost(stalled, limits);
-  if (kills > 0 || (near && level->used_share >= limits.memory_at_limit_share)) f.severity = Severity::kCrit;
+  FindingBuilder f = in.finding(FindingKind::kHostMemoryPressure);
+  f.about_job().costs(stalled,
+                      stalled * static_cast<double>(facts.last_ns - facts.first_ns) * 1e-9);  // every task stood still
+  if (kills > 0 || (near && level->used_share >= limits.memory_at_limit_share)) f.graded(Severity::kCrit);
   if (kills > 0) {
-    f.cause = Cause::kOomKill;
-    f.title = formatted("The kernel killed {} process(es) in the ranks' cgroup for lack of memory", kills);
+    f.caused_by(Cause::kOomKill)
+        .title(formatted("The kernel killed {} process(es) in the ranks' cgroup for lack of memory", kills));
   } else if (near) {
-    f.cause = Cause::kNearLimit;
-    f.title = formatted("{:.0f} % of the {} of memory of {} were in use (page cache not counted)",
-                        100 * level->used_share, bytes_text(level->limit_bytes), level->where);
+    f.caused_by(Cause::kNearLimit)
+        .title(formatted("{:.0f} % of the {} of memory of {} were in use (page cache not counted)",
+                         100 * level->used_share, bytes_text(level->limit_bytes), level->where));
   } else if (swaps) {
-    f.cause = Cause::kSwap;
-    f.title = formatted("The host swaps: {}/s in, {}/s out", bytes_text(swap_in), bytes_text(swap_out));
+    f.caused_by(Cause::kSwap)
+        .title(formatted("The host swaps: {}/s in, {}/s out", bytes_text(swap_in), bytes_text(swap_out)));
   } else {
-    f.cause = Cause::kReclaim;
-    f.title = formatted("Tasks stand still for memory {:.0f} % of the time", 100 * stalled);
+    f.caused_by(Cause::kReclaim).title(formatted("Tasks stand still for memory {:.0f} % of the time", 100 * stalled));
   }
-  f.action = "Lower the memory per rank (batch size, loader workers, prefetch, offloading), or raise the limit";
+  f.action("Lower the memory per rank (batch size, loader workers, prefetch, offloading), or raise the limit");
   if (level) {
-    f.evidence.push_back(fact("memory_used_peak_share", level->used_share));
-    f.evidence.push_back(fact("memory_used_share", level->newest_share));
-    f.evidence.push_back(fact("memory_limit_bytes", level->limit_bytes));
+    f.evidence("memory_used_peak_share", level->used_share)
+        .evidence("memory_used_share", level->newest_share)
+        .evidence("memory_limit_bytes", level->limit_bytes);
   }
   if (swaps) {
-    f.evidence.push_back(fact("swap_in_bytes_per_s", swap_in));
-    f.evidence.push_back(fact("swap_out_bytes_per_s", swap_out));
+    f.evidence("swap_in_bytes_per_s", swap_in).evidence("swap_out_bytes_per_s", swap_out);
   }
   if (const auto psi = facts.host.memory_full_pressure_share.mean_or_null()) {
-    f.evidence.push_back(fact("memory_full_pressure_share", *psi));
+    f.evidence("memory_full_pressure_share", *psi);
   }
-  if (kills > 0) f.evidence.push_back(fact("oom_kills", static_cast<double>(kills)));
-  out.push_back(std::move(f));
+  if (kills > 0) f.evidence("oom_kills", static_cast<double>(kills));
+  out.push_back(f);
 }
 
-}  // namespace stepscope::host
+}  // namespace stepscope

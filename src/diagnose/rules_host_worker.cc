@@ -5,10 +5,14 @@
 
 #include "analyze/growth.h"
 #include "base/text_format.h"
-#include "diagnose/growth_judge.h"
+#include "diagnose/host_growth.h"
 #include "diagnose/host_view.h"
+#include "diagnose/rule.h"
 
-namespace stepscope::host {
+namespace stepscope {
+
+using namespace host;
+
 namespace {
 
 bool unshares(const WorkerGrowth& g, const HostThresholds& limits) {
@@ -19,64 +23,72 @@ bool unshares(const WorkerGrowth& g, const HostThresholds& limits) {
   return uss - rss >= limits.worker_unshared_share * uss && unshared >= limits.worker_unshared_share * uss;
 }
 
-void copy_on_write(const RankProcess& r, const HostFacts& facts, std::vector<Finding>& out) {
+void copy_on_write(const RankProcess& r, const RuleInput& in, std::vector<Finding>& out) {
+  const HostFacts& facts = *in.host;
   const WorkerGrowth& g = r.worker_growth;
   const double grown = g.uss_last_bytes - g.uss_first_bytes;
-  Finding f = begin(FindingKind::kWorkerMemoryGrowth, facts);
-  f.ranks = {r.rank};
-  f.phase = "input_wait";
-  f.cause = Cause::kCopyOnWrite;
-  f.severity = Severity::kWarn;
-  f.title = formatted("Loader workers of rank {} copied {} of their parent's memory in {}; {} more may follow", r.rank,
-                      bytes_text(grown), duration_text(g.seconds), bytes_text(g.shared_anon_last_bytes));
-  f.action =
-      "Keep the data set's samples in numpy or Arrow arrays instead of lists of Python objects, or share them by mmap";
-  f.evidence = {fact("worker_uss_growth_bytes", grown, r.rank), fact("workers", g.workers, r.rank),
-                fact("worker_rss_growth_bytes", g.rss_last_bytes - g.rss_first_bytes, r.rank),
-                fact("worker_shared_bytes", g.shared_anon_last_bytes, r.rank)};
+  FindingBuilder f = in.finding(FindingKind::kWorkerMemoryGrowth);
+  f.about(r.rank)
+      .in(Category::kInputWait)
+      .caused_by(Cause::kCopyOnWrite)
+      .graded(Severity::kWarn)
+      .title(formatted("Loader workers of rank {} copied {} of their parent's memory in {}; {} more may follow", r.rank,
+                       bytes_text(grown), duration_text(g.seconds), bytes_text(g.shared_anon_last_bytes)))
+      .action(
+          "Keep the data set's samples in numpy or Arrow arrays instead of lists of Python objects, or share them by "
+          "mmap")
+      .evidence("worker_uss_growth_bytes", grown, r.rank)
+      .evidence("workers", g.workers, r.rank)
+      .evidence("worker_rss_growth_bytes", g.rss_last_bytes - g.rss_first_bytes, r.rank)
+      .evidence("worker_shared_bytes", g.shared_anon_last_bytes, r.rank);
   if (const auto left = facts.host.memory_available_bytes.last_or_null()) {
-    f.evidence.push_back(fact("memory_available_bytes", *left));
+    f.evidence("memory_available_bytes", *left);
     // All that is still shared may be copied once per worker.
-    if (g.shared_anon_last_bytes > *left) f.severity = Severity::kCrit;
+    if (g.shared_anon_last_bytes > *left) f.graded(Severity::kCrit);
   }
-  out.push_back(std::move(f));
+  out.push_back(f);
 }
 
-void leak(const RankProcess& r, const HostFacts& facts, const HostThresholds& limits, std::vector<Finding>& out) {
+void leak(const RankProcess& r, const RuleInput& in, std::vector<Finding>& out) {
+  const HostFacts& facts = *in.host;
+  const HostThresholds& limits = *in.host_limits;
   Window w = steady_window(r);
   if (w.empty() || r.worker_held_bytes.empty()) return;
   w.begin_ns = std::max(w.begin_ns, r.workers_since_ns);
   const Verdict v = judge_series(r, r.worker_held_bytes, w, limits);
   if (v.shape != GrowthShape::kLinear) return;
-  Finding f = begin(FindingKind::kWorkerMemoryGrowth, facts);
-  f.ranks = {r.rank};
-  f.phase = "input_wait";
-  f.cause = Cause::kLeak;
-  f.pattern = "drifting";
-  f.severity = Severity::kWarn;
-  f.first_step = v.first_step;
-  f.title = formatted("Processes below rank {} (loader workers) hold {} more, {}/s", r.rank, bytes_text(v.growth_bytes),
-                      bytes_text(v.bytes_per_s));
-  f.action = "Look for what the data set keeps per sample: open files, decoded images, caches without a bound";
-  f.evidence = {fact("worker_held_growth_bytes", v.growth_bytes, r.rank), fact("bytes_per_s", v.bytes_per_s, r.rank)};
-  if (v.bytes_per_step) f.evidence.push_back(fact("bytes_per_step", *v.bytes_per_step, r.rank));
+  FindingBuilder f = in.finding(FindingKind::kWorkerMemoryGrowth);
+  f.about(r.rank)
+      .in(Category::kInputWait)
+      .caused_by(Cause::kLeak)
+      .pattern("drifting")
+      .graded(Severity::kWarn)
+      .from(v.first_step)
+      .title(formatted("Processes below rank {} (loader workers) hold {} more, {}/s", r.rank,
+                       bytes_text(v.growth_bytes), bytes_text(v.bytes_per_s)))
+      .action("Look for what the data set keeps per sample: open files, decoded images, caches without a bound")
+      .evidence("worker_held_growth_bytes", v.growth_bytes, r.rank)
+      .evidence("bytes_per_s", v.bytes_per_s, r.rank);
+  if (v.bytes_per_step) f.evidence("bytes_per_step", *v.bytes_per_step, r.rank);
   const auto left = facts.host.memory_available_bytes.last_or_null();
   if (left && v.bytes_per_s > 0) {
-    f.evidence.push_back(fact("seconds_to_limit", *left / v.bytes_per_s));
-    if (*left / v.bytes_per_s <= limits.creep_eta_crit_s) f.severity = Severity::kCrit;
+    f.evidence("seconds_to_limit", *left / v.bytes_per_s);
+    if (*left / v.bytes_per_s <= limits.creep_eta_crit_s) f.graded(Severity::kCrit);
   }
-  out.push_back(std::move(f));
+  out.push_back(f);
 }
 
 }  // namespace
 
-void judge_workers(const HostFacts& facts, const HostThresholds& limits, std::vector<Finding>& out) {
+void judge_host_workers(const RuleInput& in, std::vector<Finding>& out) {
+  const HostFacts& facts = *in.host;
+  const HostThresholds& limits = *in.host_limits;
   for (const RankProcess& r : facts.ranks) {
     if (unshares(r.worker_growth, limits))
-      copy_on_write(r, facts, out);
+      copy_on_write(r, in, out);
     else
-      leak(r, facts, limits, out);
+      leak(r, in, out);
   }
 }
 
-}  // namespace stepscope::host
+}  // namespace stepscope

@@ -19,7 +19,7 @@
 #include "analyze/straggler.h"
 #include "analyze/whatif.h"
 #include "base/text_format.h"
-#include "diagnose/judged.h"
+#include "diagnose/rule.h"
 
 namespace stepscope {
 
@@ -98,50 +98,44 @@ double most_often_first(const Leads& own, const Rows& rows) {
 
 }  // namespace
 
-void judge_imbalance(const Judged& j, std::vector<Finding>& out) {
-  if (j.seen.size() < 2 || j.baseline.size() < 2 * static_cast<size_t>(j.limits->min_steps)) return;
-  const double wall_ms = j.baseline.wall_ms();
+void judge_imbalance(const RuleInput& in, std::vector<Finding>& out) {
+  if (in.seen.size() < 2 || in.baseline.size() < 2 * static_cast<size_t>(in.limits->min_steps)) return;
+  const double wall_ms = in.baseline.wall_ms();
   if (wall_ms <= 0) return;
-  const Leads own(j.baseline, own_work_ms);
+  const Leads own(in.baseline, own_work_ms);
   double lost_ms = 0;
-  for (size_t i = 0; i < j.baseline.size(); ++i) lost_ms += loss_ms(own, j.baseline, i) * j.baseline.weights[i];
+  for (size_t i = 0; i < in.baseline.size(); ++i) lost_ms += loss_ms(own, in.baseline, i) * in.baseline.weights[i];
   const double share = lost_ms / wall_ms;
   double behind_ms = 0, waited_ms = 0, unsure_ms = 0;
-  for (size_t i = 0; i < j.baseline.size(); ++i) {
-    const StepRow& row = *j.baseline.rows[i];
-    behind_ms += Judged::of_row(row, [](const Cell& cell) { return cell.ms[index(Category::kUnresolved)]; }) *
-                 j.baseline.weights[i];
+  for (size_t i = 0; i < in.baseline.size(); ++i) {
+    const StepRow& row = *in.baseline.rows[i];
+    behind_ms += RuleInput::of_row(row, [](const Cell& cell) { return cell.ms[index(Category::kUnresolved)]; }) *
+                 in.baseline.weights[i];
     for (const Cell& cell : row.cells)
-      waited_ms += cell.caused_ms * j.baseline.weights[i], unsure_ms += cell.caused_unsure_ms * j.baseline.weights[i];
+      waited_ms += cell.caused_ms * in.baseline.weights[i], unsure_ms += cell.caused_unsure_ms * in.baseline.weights[i];
   }
   // Ranks that were not seen may have been last in most steps.
   const bool hides = 2 * unsure_ms > waited_ms && behind_ms >= lost_ms;
-  if (j.severity(share) == Severity::kInfo) return;
-  const double by_tokens = own.correlation(Leads(j.baseline, [](const Cell& cell) { return cell.tokens; }));
-  const double by_samples = own.correlation(Leads(j.baseline, [](const Cell& cell) { return cell.samples; }));
+  if (in.severity(share) == Severity::kInfo) return;
+  const double by_tokens = own.correlation(Leads(in.baseline, [](const Cell& cell) { return cell.tokens; }));
+  const double by_samples = own.correlation(Leads(in.baseline, [](const Cell& cell) { return cell.samples; }));
   const double correlation = std::max(by_tokens, by_samples);
-  if (correlation < j.limits->imbalance_min_correlation) return;
+  if (correlation < in.limits->imbalance_min_correlation) return;
 
-  Finding f = Finding::of(FindingKind::kLoadImbalance);
-  f.cause = Cause::kMoreWork;
-  f.pattern = "rotating";
-  f.job_scope = true;
-  f.severity = hides ? Severity::kInfo : j.severity(share);
-  if (j.on_device()) f.clock = "gpu";
-  f.cost_share = share;
-  f.cost_seconds = j.seconds(share);
-  f.saves_share = saved_share(j.baseline, [&](size_t i, const Cell& cell) {
+  FindingBuilder f = in.finding(FindingKind::kLoadImbalance);
+  f.caused_by(Cause::kMoreWork).pattern("rotating").about_job().on_steps_clock().costs(share);
+  if (hides) f.graded(Severity::kInfo);
+  f.saves(saved_share(in.baseline, [&](size_t i, const Cell& cell) {
     LedgerMs cut{};
-    const auto at = static_cast<size_t>(&cell - j.baseline.rows[i]->cells.data());
+    const auto at = static_cast<size_t>(&cell - in.baseline.rows[i]->cells.data());
     const double lead = own.at(i, at), all_ms = own_work_ms(cell);
     if (!(lead > 0) || !(all_ms > 0)) return cut;
     for (Category c : {Category::kForward, Category::kBackward, Category::kOptimizer})
       cut[index(c)] = static_cast<float>(std::min(lead / all_ms, 1.0)) * cell.ms[index(c)];
     return cut;
-  });
-  f.coverage = j.coverage;
-  f.confidence = std::min(0.99, correlation * j.coverage);
-  const double mean_ms = lost_ms / static_cast<double>(j.baseline.size());
+  }));
+  f.confidence(std::min(0.99, correlation * in.coverage));
+  const double mean_ms = lost_ms / static_cast<double>(in.baseline.size());
   // Before the baseline (warm-up) a step is uneven as here, what ranks usually differ by left out.
   const auto figure = [&](const StepRow& row) {
     double sum = 0, most = 0;
@@ -150,16 +144,17 @@ void judge_imbalance(const Judged& j, std::vector<Finding>& out) {
       most = std::max(most, own_work_ms(cell) - sum / static_cast<double>(row.cells.size()) - own.usual(cell.rank));
     return std::min(most, mean_wait_ms(row));
   };
-  f.first_step = j.onset(j.limits->onset_share * mean_ms, figure);
-  f.last_step = j.last_step();
-  f.title = formatted("Ranks take turns at being late, the one with more work in the step: {} of the time",
-                      text_share(share));
-  f.action =
-      "give every rank about the same work per step: sort or pack by length, fill batches by tokens and not by samples";
-  f.evidence = {{"lost_ms_per_step", {}, mean_ms, {}, ""},
-                {"correlation_with_work", {}, correlation, {}, by_tokens >= by_samples ? "tokens" : "samples"},
-                {"most_often_last_share", {}, most_often_first(own, j.baseline), {}, ""}};
-  out.push_back(std::move(f));
+  f.from(in.onset(in.limits->onset_share * mean_ms, figure))
+      .until(in.last_step())
+      .title(formatted("Ranks take turns at being late, the one with more work in the step: {} of the time",
+                       text_share(share)))
+      .action(
+          "give every rank about the same work per step: sort or pack by length, fill batches by tokens and not by "
+          "samples")
+      .evidence("lost_ms_per_step", mean_ms)
+      .evidence("correlation_with_work", correlation, {}, {}, by_tokens >= by_samples ? "tokens" : "samples")
+      .evidence("most_often_last_share", most_often_first(own, in.baseline));
+  out.push_back(f);
 }
 
 }  // namespace stepscope

@@ -3,9 +3,8 @@
 // info), or the queue is empty and the loader is behind (cost). Of a loader that is behind, batches that wait out of
 // order tell one slow sample that blocks the others (head_of_line) from a supply that is too small (rate_deficit).
 
-#include "analyze/whatif.h"
 #include "base/text_format.h"
-#include "diagnose/judged.h"
+#include "diagnose/rule.h"
 
 namespace stepscope {
 
@@ -14,72 +13,70 @@ namespace {
 // Batches on their way when the fetch was over. Those that came before their turn are no longer in flight.
 uint32_t on_their_way(const Cell& cell) { return cell.fetch_in_flight + cell.fetch_out_of_order; }
 
-bool ahead(const Judged& j, const Cell& cell) {
-  return on_their_way(cell) > 0 && cell.fetch_ready >= j.limits->input_ahead_share * on_their_way(cell);
+bool ahead(const RuleInput& in, const Cell& cell) {
+  return on_their_way(cell) > 0 && cell.fetch_ready >= in.limits->input_ahead_share * on_their_way(cell);
 }
 
 double input_ms(const Cell& cell) { return cell.ms[index(Category::kInputWait)]; }
 
 // Share of the batches on their way that were finished but behind an unfinished one, weighted by how long it was
 // waited.
-double blocked_share(const Judged& j) {
+double blocked_share(const RuleInput& in) {
   double blocked = 0, waited = 0;
-  for (const StepRow* row : j.rows.rows)
+  for (const StepRow* row : in.rows.rows)
     for (const Cell& cell : row->cells) {
-      if (on_their_way(cell) == 0 || ahead(j, cell)) continue;
+      if (on_their_way(cell) == 0 || ahead(in, cell)) continue;
       blocked += input_ms(cell) * static_cast<double>(cell.fetch_out_of_order) / on_their_way(cell);
       waited += input_ms(cell);
     }
   return waited > 0 ? blocked / waited : 0;
 }
 
-void tell_cause(const Judged& j, Finding& f) {
-  f.action = "make batches arrive faster: more loader workers, cheaper transforms, faster storage";
-  if (j.batches_ahead() == 0) {
-    f.cause = Cause::kInProcess;
-    f.action = "load in worker processes (num_workers of the DataLoader), so that loading overlaps with the step";
+void tell_cause(const RuleInput& in, FindingBuilder& f) {
+  f.action("make batches arrive faster: more loader workers, cheaper transforms, faster storage");
+  if (batches_ahead(in.with_warmup) == 0) {
+    f.caused_by(Cause::kInProcess)
+        .action("load in worker processes (num_workers of the DataLoader), so that loading overlaps with the step");
     return;
   }
-  const double blocked = blocked_share(j);
-  f.evidence.push_back({"batches_blocked_share", {}, blocked, {}, ""});
-  if (blocked >= j.limits->input_head_of_line_share) {
-    f.cause = Cause::kHeadOfLine;
-    f.action =
-        "single slow samples hold back batches that are finished: raise prefetch_factor, set in_order=False, or make "
-        "those samples cheaper; more workers do not help";
+  const double blocked = blocked_share(in);
+  f.evidence("batches_blocked_share", blocked);
+  if (blocked >= in.limits->input_head_of_line_share) {
+    f.caused_by(Cause::kHeadOfLine)
+        .action(
+            "single slow samples hold back batches that are finished: raise prefetch_factor, set in_order=False, or "
+            "make "
+            "those samples cheaper; more workers do not help");
   } else {
-    f.cause = Cause::kRateDeficit;
+    f.caused_by(Cause::kRateDeficit);
   }
 }
 
 }  // namespace
 
-void judge_input(const Judged& j, std::vector<Finding>& out) {
-  if (j.rows.size() < static_cast<size_t>(j.limits->min_steps)) return;
-  const auto starved_ms = [&](const Cell& cell) { return ahead(j, cell) ? 0.0 : input_ms(cell); };
-  const auto handover_ms = [&](const Cell& cell) { return ahead(j, cell) ? input_ms(cell) : 0.0; };
-  const double starved = j.share_of_job(starved_ms), handover = j.share_of_job(handover_ms);
-  if (const Severity severity = j.share_severity(starved); severity != Severity::kInfo) {
-    Finding f = j.of_job(FindingKind::kInputBound, Category::kInputWait, starved, severity, starved_ms,
-                         j.steps_hidden_by_queue(starved));
-    f.saves_share = saved_share(j.rows, [&](size_t, const Cell& cell) {
-      LedgerMs cut{};
-      cut[index(Category::kInputWait)] = static_cast<float>(starved_ms(cell));
-      return cut;
-    });
-    f.title = formatted("Training waits {} of the time for its input, {} per step", text_share(starved),
-                        text_ms(j.per_step_ms(starved_ms)));
-    tell_cause(j, f);
-    out.push_back(std::move(f));
-  } else if (j.share_severity(handover) != Severity::kInfo) {
-    Finding f = j.of_job(FindingKind::kInputBound, Category::kInputWait, handover, Severity::kInfo, handover_ms);
-    f.cause = Cause::kHandover;
-    f.title = formatted("The loader is ahead, but taking a batch over from its worker costs {} per step ({})",
-                        text_ms(j.per_step_ms(handover_ms)), text_share(handover));
-    f.action =
-        "pin_memory=True takes batches over in another thread; fewer and larger tensors per batch cost less; cheap "
-        "samples need no workers";
-    out.push_back(std::move(f));
+void judge_input(const RuleInput& in, std::vector<Finding>& out) {
+  if (in.rows.size() < static_cast<size_t>(in.limits->min_steps)) return;
+  const auto starved_ms = [&](const Cell& cell) { return ahead(in, cell) ? 0.0 : input_ms(cell); };
+  const auto handover_ms = [&](const Cell& cell) { return ahead(in, cell) ? input_ms(cell) : 0.0; };
+  const double starved = in.share_of_job(starved_ms), handover = in.share_of_job(handover_ms);
+  if (const Severity severity = in.share_severity(starved); severity != Severity::kInfo) {
+    FindingBuilder f = in.of_job(FindingKind::kInputBound, Category::kInputWait, starved, severity, starved_ms,
+                                 in.hidden_by_queue(starved));
+    f.saves(removal_of(Category::kInputWait, [&](size_t, const Cell& cell) { return starved_ms(cell); }))
+        .title(formatted("Training waits {} of the time for its input, {} per step", text_share(starved),
+                         text_ms(in.per_step_ms(starved_ms))));
+    tell_cause(in, f);
+    out.push_back(f);
+  } else if (in.share_severity(handover) != Severity::kInfo) {
+    FindingBuilder f =
+        in.of_job(FindingKind::kInputBound, Category::kInputWait, handover, Severity::kInfo, handover_ms);
+    f.caused_by(Cause::kHandover)
+        .title(formatted("The loader is ahead, but taking a batch over from its worker costs {} per step ({})",
+                         text_ms(in.per_step_ms(handover_ms)), text_share(handover)))
+        .action(
+            "pin_memory=True takes batches over in another thread; fewer and larger tensors per batch cost less; cheap "
+            "samples need no workers");
+    out.push_back(f);
   }
 }
 

@@ -13,7 +13,7 @@
 
 #include "analyze/category_shares.h"
 #include "base/text_format.h"
-#include "diagnose/judged.h"
+#include "diagnose/rule.h"
 
 namespace stepscope {
 
@@ -65,8 +65,8 @@ double explained(const std::vector<Finding>& said, Category category) {
 }
 
 // Waiting and exposed transfer are a part of any synchronous training: they are graded later than the rest.
-Severity graded(const Judged& j, Category category, double share) {
-  const Thresholds& t = *j.limits;
+Severity graded(const RuleInput& in, Category category, double share) {
+  const Thresholds& t = *in.limits;
   double warn = t.share_kind_warn, crit = t.share_kind_crit;
   if (category == Category::kStragglerWait) warn = t.loss_wait_warn, crit = t.loss_wait_crit;
   if (category == Category::kCommTransfer) warn = t.comm_bound_warn, crit = t.comm_bound_crit;
@@ -75,23 +75,22 @@ Severity graded(const Judged& j, Category category, double share) {
 
 }  // namespace
 
-void judge_loss(const Judged& j, std::vector<Finding>& out) {
-  if (j.rows.size() < static_cast<size_t>(j.limits->min_steps)) return;
-  const CategoryShares shares = category_shares(j.rows);
+void judge_loss(const RuleInput& in, std::vector<Finding>& out) {
+  if (in.rows.size() < static_cast<size_t>(in.limits->min_steps)) return;
+  const CategoryShares shares = category_shares(in.rows);
   std::vector<Finding> found;
   for (const Loss& loss : kLosses) {
     const bool waiting = loss.category == Category::kStragglerWait;
     const double share = waiting ? shares.mean[index(loss.category)] : shares[loss.category];
     const double open = share - explained(out, loss.category);
-    if (open < j.limits->loss_told_share) continue;
-    Finding f = j.of_job(FindingKind::kUnexplainedLoss, loss.category, share, graded(j, loss.category, open));
-    f.cost_share = open;
-    f.cost_seconds = j.seconds(open);
-    f.title =
-        formatted("{} of the time goes into {}{}", text_share(open), loss.words,
-                  open < share ? formatted(", beside what other findings explain of its {}", text_share(share)) : "");
-    f.action = loss.action;
-    found.push_back(std::move(f));
+    if (open < in.limits->loss_told_share) continue;
+    FindingBuilder f = in.of_job(FindingKind::kUnexplainedLoss, loss.category, share, graded(in, loss.category, open));
+    found.push_back(
+        f.costs(open)
+            .title(formatted(
+                "{} of the time goes into {}{}", text_share(open), loss.words,
+                open < share ? formatted(", beside what other findings explain of its {}", text_share(share)) : ""))
+            .action(loss.action));
   }
   std::move(found.begin(), found.end(), std::back_inserter(out));
 }

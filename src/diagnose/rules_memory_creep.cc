@@ -7,10 +7,14 @@
 #include "analyze/device_memory.h"
 #include "analyze/robust.h"
 #include "base/text_format.h"
-#include "diagnose/growth_judge.h"
-#include "diagnose/memory_view.h"
+#include "analyze/growth_track.h"
+#include "diagnose/host_view.h"
+#include "diagnose/rule.h"
 
-namespace stepscope::memory {
+namespace stepscope {
+
+using host::bytes_text;
+using host::duration_text;
 namespace {
 
 struct Grower {
@@ -33,16 +37,16 @@ GrowthLimits limits_of(const Thresholds& t, bool early) {
 bool grows(const GrowthVerdict& v) { return v.shape == GrowthShape::kLinear || v.shape == GrowthShape::kStaircase; }
 
 // Steps from one epoch's begin to the next, where the run has shown two.
-std::optional<double> steps_per_epoch(const Judged& j) {
+std::optional<double> steps_per_epoch(const RuleInput& in) {
   std::vector<double> begins, gaps;
-  for (const StepRow* row : j.with_warmup.rows)
+  for (const StepRow* row : in.with_warmup.rows)
     if (row->tags & kTagEpochStart) begins.push_back(row->step);
   for (size_t i = 1; i < begins.size(); ++i) gaps.push_back(begins[i] - begins[i - 1]);
   if (gaps.empty()) return std::nullopt;
   return median(gaps);
 }
 
-void tell_limit(Finding& f, const Judged& j, const std::vector<Grower>& growers) {
+void tell_limit(FindingBuilder& f, const RuleInput& in, const std::vector<Grower>& growers) {
   double steps = std::numeric_limits<double>::infinity(), seconds = steps;
   for (const Grower& g : growers) {
     const double left = g.rank->capacity_bytes * (1 - g.rank->demand_share());
@@ -51,70 +55,71 @@ void tell_limit(Finding& f, const Judged& j, const std::vector<Grower>& growers)
     if (g.verdict.bytes_per_s > 0) seconds = std::min(seconds, std::max(0.0, left) / g.verdict.bytes_per_s);
   }
   if (steps > 1e9) return;
-  f.evidence.push_back(fact("steps_to_out_of_memory", steps));
-  f.title += formatted(", out of memory in {:.0f} steps", steps);
+  f.evidence("steps_to_out_of_memory", steps);
+  f.title_goes_on(formatted(", out of memory in {:.0f} steps", steps));
   if (seconds > 1e9) return;
-  f.evidence.push_back(fact("seconds_to_out_of_memory", seconds));
-  f.title += formatted(" ({})", duration_text(seconds));
-  if (f.kind == FindingKind::kMemoryCreep && seconds <= j.limits->device_creep_eta_crit_s) f.severity = Severity::kCrit;
+  f.evidence("seconds_to_out_of_memory", seconds);
+  f.title_goes_on(formatted(" ({})", duration_text(seconds)));
+  if (f->kind == FindingKind::kMemoryCreep && seconds <= in.limits->device_creep_eta_crit_s) f.graded(Severity::kCrit);
 }
 
-Finding report(const Judged& j, const std::vector<Grower>& growers, bool early) {
-  Finding f = begin(j, early ? FindingKind::kMemoryCreepEarly : FindingKind::kMemoryCreep,
-                    early ? Severity::kInfo : Severity::kWarn);
-  f.pattern = "drifting";
-  f.confidence = early ? 0.6 : 0.95;
-  f.first_step = std::numeric_limits<int64_t>::max();
-  const auto epoch = steps_per_epoch(j);
+Finding report(const RuleInput& in, const std::vector<Grower>& growers, bool early) {
+  FindingBuilder f = in.finding(early ? FindingKind::kMemoryCreepEarly : FindingKind::kMemoryCreep);
+  f.graded(early ? Severity::kInfo : Severity::kWarn)
+      .throughout()
+      .confidence(0.95)
+      .pattern("drifting")
+      .confidence(early ? 0.6 : 0.95)
+      .from(std::numeric_limits<int64_t>::max());
+  const auto epoch = steps_per_epoch(in);
   double per_step = 0, grown = 0;
   bool stairs = false;
   for (const Grower& g : growers) {
-    f.ranks.push_back(g.rank->rank);
-    f.first_step = std::min(f.first_step, g.verdict.first_step);
+    f.also_about(g.rank->rank);
+    f.from(std::min(f->first_step, g.verdict.first_step));
     per_step = std::max(per_step, *g.verdict.bytes_per_step);
     grown = std::max(grown, g.verdict.growth_bytes);
     stairs = stairs || g.verdict.shape == GrowthShape::kStaircase;
-    if (f.evidence.size() >= 12) continue;
-    f.evidence.push_back(fact("bytes_per_step", *g.verdict.bytes_per_step, g.rank->rank));
-    f.evidence.push_back(fact(g.held ? "held_growth_bytes" : "growth_bytes", g.verdict.growth_bytes, g.rank->rank));
-    if (g.verdict.shape == GrowthShape::kStaircase)
-      f.evidence.push_back(fact("stair_bytes", g.verdict.stair_bytes, g.rank->rank));
-    if (epoch) f.evidence.push_back(fact("bytes_per_epoch", *g.verdict.bytes_per_step * *epoch, g.rank->rank));
-    f.evidence.push_back(fact("allocated_bytes", g.rank->allocated_bytes, g.rank->rank));
+    if (f->evidence.size() >= 12) continue;
+    f.evidence("bytes_per_step", *g.verdict.bytes_per_step, g.rank->rank)
+        .evidence(g.held ? "held_growth_bytes" : "growth_bytes", g.verdict.growth_bytes, g.rank->rank);
+    if (g.verdict.shape == GrowthShape::kStaircase) f.evidence("stair_bytes", g.verdict.stair_bytes, g.rank->rank);
+    if (epoch) f.evidence("bytes_per_epoch", *g.verdict.bytes_per_step * *epoch, g.rank->rank);
+    f.evidence("allocated_bytes", g.rank->allocated_bytes, g.rank->rank);
   }
-  f.title = formatted("{}: device memory grows by {} per step{} ({} so far{})", who(f.ranks), bytes_text(per_step),
-                      stairs ? " in stairs" : "", bytes_text(grown),
-                      epoch ? formatted(", {} per epoch", bytes_text(per_step * *epoch)) : "");
-  tell_limit(f, j, growers);
-  f.action =
+  f.title(formatted("{}: device memory grows by {} per step{} ({} so far{})", text_ranks_first(f->ranks),
+                    bytes_text(per_step), stairs ? " in stairs" : "", bytes_text(grown),
+                    epoch ? formatted(", {} per epoch", bytes_text(per_step * *epoch)) : ""));
+  tell_limit(f, in, growers);
+  f.action(
       "look for tensors kept from step to step: losses or outputs collected with their graph (.detach(), .item()), "
       "hidden states carried over, "
-      "metrics on the device, caches without a bound";
+      "metrics on the device, caches without a bound");
   return f;
 }
 
 }  // namespace
 
-void judge_creep(const Judged& j, const std::vector<RankMemory>& ranks, std::vector<Finding>& out) {
+void judge_device_creep(const RuleInput& in, std::vector<Finding>& out) {
   std::vector<Grower> confirmed, early;
-  for (const RankMemory& m : ranks) {
-    const MemoryTrack measured = growth_track(j.with_warmup, m.rank, j.limits->device_creep_warmup_steps);
+  for (const RankMemory& m : in.memory) {
+    const MemoryTrack measured = growth_track(in.with_warmup, m.rank, in.limits->device_creep_warmup_steps);
     const MemoryTrack rest = without_size(measured);
     const GrowthTrack track{rest.step, rest.seconds, rest.bytes, true};
-    const GrowthVerdict v = judge_track(track, limits_of(*j.limits, false));
+    const GrowthVerdict v = judge_track(track, limits_of(*in.limits, false));
     if (grows(v)) {
       confirmed.push_back({&m, v, measured.held});
       continue;
     }
     const double span = track.x.empty() ? 0 : track.x.back() - track.x.front();
-    if (span >= j.limits->device_creep_min_steps) continue;  // it had its time
-    const GrowthVerdict first = judge_track(track, limits_of(*j.limits, true));
+    if (span >= in.limits->device_creep_min_steps) continue;  // it had its time
+    const GrowthVerdict first = judge_track(track, limits_of(*in.limits, true));
     if (grows(first)) early.push_back({&m, first, measured.held});
   }
   if (!confirmed.empty())
-    out.push_back(report(j, confirmed, false));
+    out.push_back(report(in, confirmed, false));
   else if (!early.empty())
-    out.push_back(report(j, early, true));
+    out.push_back(report(in, early, true));
 }
 
-}  // namespace stepscope::memory
+}  // namespace stepscope

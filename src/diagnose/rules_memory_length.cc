@@ -5,27 +5,31 @@
 #include "analyze/device_memory.h"
 #include "analyze/robust.h"
 #include "base/text_format.h"
-#include "diagnose/memory_view.h"
+#include "diagnose/host_view.h"
+#include "diagnose/rule.h"
 
-namespace stepscope::memory {
+namespace stepscope {
 
-void judge_lengths(const Judged& j, const std::vector<RankMemory>& ranks, std::vector<Finding>& out) {
-  Finding f = begin(j, FindingKind::kLengthDrivenPeak, Severity::kInfo);
+using host::bytes_text;
+
+void judge_device_lengths(const RuleInput& in, std::vector<Finding>& out) {
+  FindingBuilder f = in.finding(FindingKind::kLengthDrivenPeak);
+  f.graded(Severity::kInfo).throughout().confidence(0.95);
   const RankMemory* worst = nullptr;
   double correlation = 0, largest_size = 0;
   std::string unit;
-  for (const RankMemory& m : ranks) {
-    const MemoryTrack track = top_track(j.with_warmup, m.rank, j.limits->device_creep_warmup_steps);
-    if (track.points() < static_cast<size_t>(j.limits->device_creep_early_steps)) continue;
+  for (const RankMemory& m : in.memory) {
+    const MemoryTrack track = top_track(in.with_warmup, m.rank, in.limits->device_creep_warmup_steps);
+    if (track.points() < static_cast<size_t>(in.limits->device_creep_early_steps)) continue;
     const double r = size_correlation(track);
     const double range = quantile(track.bytes, 0.95) - quantile(track.bytes, 0.05);
-    if (r < j.limits->length_min_correlation || range < j.limits->length_min_range_share * median(track.bytes))
+    if (r < in.limits->length_min_correlation || range < in.limits->length_min_range_share * median(track.bytes))
       continue;
-    f.ranks.push_back(m.rank);
-    if (f.evidence.size() < 12) {
-      f.evidence.push_back(fact("correlation_with_size", r, m.rank));
-      f.evidence.push_back(fact("bytes_per_unit", bytes_per_unit(track), m.rank));
-      f.evidence.push_back(fact("range_bytes", range, m.rank));
+    f.also_about(m.rank);
+    if (f->evidence.size() < 12) {
+      f.evidence("correlation_with_size", r, m.rank)
+          .evidence("bytes_per_unit", bytes_per_unit(track), m.rank)
+          .evidence("range_bytes", range, m.rank);
     }
     if (worst && m.peak_bytes <= worst->peak_bytes) continue;
     worst = &m;
@@ -34,15 +38,14 @@ void judge_lengths(const Judged& j, const std::vector<RankMemory>& ranks, std::v
     largest_size = *std::max_element(track.size.begin(), track.size.end());
   }
   if (!worst) return;
-  f.job_scope = f.ranks.size() == ranks.size();
-  if (f.job_scope) f.ranks.clear();
-  f.title =
+  if (f->ranks.size() == in.memory.size()) f.about_job();
+  f.title(
       formatted("Memory follows the size of the batch (r = {:.2f}): no leak. The largest so far ({:.0f} {}s) needed {}",
-                correlation, largest_size, unit, bytes_text(worst->peak_bytes));
-  if (worst->capacity_bytes > 0) f.title += formatted(" of {}", bytes_text(worst->capacity_bytes));
-  f.action =
-      "try the longest batch of the data set first; limit the length, or fill batches by tokens instead of samples";
-  out.push_back(std::move(f));
+                correlation, largest_size, unit, bytes_text(worst->peak_bytes)));
+  if (worst->capacity_bytes > 0) f.title_goes_on(formatted(" of {}", bytes_text(worst->capacity_bytes)));
+  f.action(
+      "try the longest batch of the data set first; limit the length, or fill batches by tokens instead of samples");
+  out.push_back(f);
 }
 
-}  // namespace stepscope::memory
+}  // namespace stepscope

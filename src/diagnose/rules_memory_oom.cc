@@ -3,9 +3,12 @@
 #include <algorithm>
 
 #include "base/text_format.h"
-#include "diagnose/memory_view.h"
+#include "diagnose/host_view.h"
+#include "diagnose/rule.h"
 
-namespace stepscope::memory {
+namespace stepscope {
+
+using host::bytes_text;
 namespace {
 
 double bytes(uint64_t n) { return static_cast<double>(n); }
@@ -28,48 +31,51 @@ const RankMemory* of_rank(const std::vector<RankMemory>& ranks, int rank) {
   return found == ranks.end() ? nullptr : &*found;
 }
 
-Finding report(const Judged& j, int rank, const RankLife& life, const RankMemory* m) {
+Finding report(const RuleInput& in, int rank, const RankLife& life, const RankMemory* m) {
   const OutOfMemory& oom = life.out_of_memory.back();
-  Finding f = begin(j, FindingKind::kMemoryPressure, Severity::kCrit);
-  f.ranks = {rank};
-  f.cause = Cause::kOutOfMemory;
-  f.confidence = 0.99;
-  f.first_step = life.out_of_memory.front().step;
-  f.last_step = oom.step;
+  FindingBuilder f = in.finding(FindingKind::kMemoryPressure);
+  f.graded(Severity::kCrit)
+      .throughout()
+      .confidence(0.95)
+      .about(rank)
+      .caused_by(Cause::kOutOfMemory)
+      .confidence(0.99)
+      .from(life.out_of_memory.front().step)
+      .until(oom.step);
   const bool named = oom.phase != Category::kUnattributed;
-  if (named) f.phase = std::string(name(oom.phase));
+  if (named) f.in(oom.phase);
   const std::string times = life.out_of_memory.size() > 1 ? formatted(" ({} times)", life.out_of_memory.size()) : "";
-  f.title = formatted("Rank {} ran out of memory at step {}{}{}: {} asked for, {}", rank, oom.step,
-                      named ? " in " + f.phase : "", times, bytes_text(bytes(oom.requested_bytes)), reason(oom, m));
-  f.action =
-      "smaller micro-batches, activation checkpointing or sharding; where it is in pieces, "
-      "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True";
-  f.evidence = {fact("requested_bytes", bytes(oom.requested_bytes), rank),
-                fact("allocated_bytes", bytes(oom.allocated_bytes), rank),
-                fact("reserved_bytes", bytes(oom.reserved_bytes), rank),
-                fact("capacity_bytes", bytes(oom.capacity_bytes), rank),
-                fact("device_free_bytes", bytes(oom.device_free_bytes), rank),
-                fact("inactive_split_bytes", bytes(oom.inactive_split_bytes), rank)};
+  f.title(formatted("Rank {} ran out of memory at step {}{}{}: {} asked for, {}", rank, oom.step,
+                    named ? " in " + f->phase : "", times, bytes_text(bytes(oom.requested_bytes)), reason(oom, m)))
+      .action(
+          "smaller micro-batches, activation checkpointing or sharding; where it is in pieces, "
+          "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True")
+      .evidence("requested_bytes", bytes(oom.requested_bytes), rank)
+      .evidence("allocated_bytes", bytes(oom.allocated_bytes), rank)
+      .evidence("reserved_bytes", bytes(oom.reserved_bytes), rank)
+      .evidence("capacity_bytes", bytes(oom.capacity_bytes), rank)
+      .evidence("device_free_bytes", bytes(oom.device_free_bytes), rank)
+      .evidence("inactive_split_bytes", bytes(oom.inactive_split_bytes), rank);
   if (oom.largest_free_block_bytes > 0)
-    f.evidence.push_back(fact("largest_free_block_bytes", bytes(oom.largest_free_block_bytes), rank));
-  f.evidence.push_back(fact("grown_since_last_reading_bytes", bytes(oom.grown_bytes), rank));
-  if (m) f.evidence.push_back(fact("peak_allocated_bytes", m->peak_bytes, rank));
+    f.evidence("largest_free_block_bytes", bytes(oom.largest_free_block_bytes), rank);
+  f.evidence("grown_since_last_reading_bytes", bytes(oom.grown_bytes), rank);
+  if (m) f.evidence("peak_allocated_bytes", m->peak_bytes, rank);
   return f;
 }
 
 }  // namespace
 
 // One finding per rank, of the ranks that failed first: where one rank's size is the cause the others have none.
-void judge_oom(const Judged& j, const std::vector<RankMemory>& ranks, std::vector<Finding>& out) {
+void judge_device_oom(const RuleInput& in, std::vector<Finding>& out) {
   constexpr size_t kMaxFindings = 4;
   std::vector<std::pair<uint32_t, int>> failed;
-  for (const auto& [rank, life] : *j.lives)
+  for (const auto& [rank, life] : *in.lives)
     if (!life.out_of_memory.empty()) failed.push_back({life.out_of_memory.front().step, rank});
   std::sort(failed.begin(), failed.end());
   for (size_t i = 0; i < failed.size() && i < kMaxFindings; ++i) {
     const int rank = failed[i].second;
-    out.push_back(report(j, rank, j.lives->at(rank), of_rank(ranks, rank)));
+    out.push_back(report(in, rank, in.lives->at(rank), of_rank(in.memory, rank)));
   }
 }
 
-}  // namespace stepscope::memory
+}  // namespace stepscope

@@ -4,9 +4,12 @@
 #include <algorithm>
 
 #include "base/text_format.h"
-#include "diagnose/memory_view.h"
+#include "diagnose/host_view.h"
+#include "diagnose/rule.h"
 
-namespace stepscope::memory {
+namespace stepscope {
+
+using host::bytes_text;
 namespace {
 
 constexpr size_t kMaxNamed = 4;
@@ -21,41 +24,39 @@ std::string tenants_text(const std::vector<DeviceTenant>& others) {
 
 }  // namespace
 
-void judge_pressure(const Judged& j, const std::vector<RankMemory>& ranks, std::vector<Finding>& out) {
+void judge_device_pressure(const RuleInput& in, std::vector<Finding>& out) {
   const bool failed =
       std::any_of(out.begin(), out.end(), [](const Finding& f) { return f.cause == Cause::kOutOfMemory; });
-  Finding f = begin(j, FindingKind::kMemoryPressure, Severity::kWarn);
+  FindingBuilder f = in.finding(FindingKind::kMemoryPressure);
+  f.graded(Severity::kWarn).throughout().confidence(0.95);
   const RankMemory* worst = nullptr;
-  for (const RankMemory& m : ranks) {
-    if (m.demand_share() < j.limits->device_memory_near_share) continue;
-    f.ranks.push_back(m.rank);
+  for (const RankMemory& m : in.memory) {
+    if (m.demand_share() < in.limits->device_memory_near_share) continue;
+    f.also_about(m.rank);
     if (!worst || m.demand_share() > worst->demand_share()) worst = &m;
   }
   if (!worst || failed) return;
   const double others = worst->others_bytes + worst->other_ranks_bytes;
-  const bool guests = worst->demand_share() - worst->share(others) < j.limits->device_memory_near_share;
-  f.cause = guests ? Cause::kOtherProcesses : Cause::kNearLimit;
-  if (worst->demand_share() >= j.limits->device_memory_at_share) f.severity = Severity::kCrit;
-  f.title = formatted("{}: {} of the device's {} are needed at the peak", who(f.ranks),
-                      text_share(worst->demand_share()), bytes_text(worst->capacity_bytes));
-  if (!worst->others.empty()) f.title += ", part of it by others: " + tenants_text(worst->others);
-  f.action = guests ? "move the other processes off this device, or give each job devices of its own"
-                    : "smaller micro-batches, activation checkpointing or sharding of states; a longer batch than "
-                      "those seen may not fit";
-  for (const RankMemory& m : ranks) {
-    if (f.evidence.size() >= 12 || m.demand_share() < j.limits->device_memory_near_share) continue;
-    f.evidence.push_back(fact("memory_needed_share", m.demand_share(), m.rank));
-    f.evidence.push_back(fact("peak_allocated_bytes", m.peak_bytes, m.rank));
-    f.evidence.push_back(fact("reserved_bytes", m.reserved_bytes, m.rank));
-    f.evidence.push_back(fact("capacity_bytes", m.capacity_bytes, m.rank));
-    if (m.other_ranks_bytes > 0) f.evidence.push_back(fact("other_ranks_bytes", m.other_ranks_bytes, m.rank));
-    for (size_t i = 0; i < m.others.size() && i < kMaxNamed; ++i) {
-      Evidence e = fact("other_process_bytes", m.others[i].bytes, m.rank);
-      e.text = formatted("pid {}", m.others[i].pid);
-      f.evidence.push_back(std::move(e));
-    }
+  const bool guests = worst->demand_share() - worst->share(others) < in.limits->device_memory_near_share;
+  f.caused_by(guests ? Cause::kOtherProcesses : Cause::kNearLimit);
+  if (worst->demand_share() >= in.limits->device_memory_at_share) f.graded(Severity::kCrit);
+  f.title(formatted("{}: {} of the device's {} are needed at the peak", text_ranks_first(f->ranks),
+                    text_share(worst->demand_share()), bytes_text(worst->capacity_bytes)));
+  if (!worst->others.empty()) f.title_goes_on(", part of it by others: " + tenants_text(worst->others));
+  f.action(guests ? "move the other processes off this device, or give each job devices of its own"
+                  : "smaller micro-batches, activation checkpointing or sharding of states; a longer batch than "
+                    "those seen may not fit");
+  for (const RankMemory& m : in.memory) {
+    if (f->evidence.size() >= 12 || m.demand_share() < in.limits->device_memory_near_share) continue;
+    f.evidence("memory_needed_share", m.demand_share(), m.rank)
+        .evidence("peak_allocated_bytes", m.peak_bytes, m.rank)
+        .evidence("reserved_bytes", m.reserved_bytes, m.rank)
+        .evidence("capacity_bytes", m.capacity_bytes, m.rank);
+    if (m.other_ranks_bytes > 0) f.evidence("other_ranks_bytes", m.other_ranks_bytes, m.rank);
+    for (size_t i = 0; i < m.others.size() && i < kMaxNamed; ++i)
+      f.evidence("other_process_bytes", m.others[i].bytes, m.rank, {}, formatted("pid {}", m.others[i].pid));
   }
-  out.push_back(std::move(f));
+  out.push_back(f);
 }
 
-}  // namespace stepscope::memory
+}  // namespace stepscope

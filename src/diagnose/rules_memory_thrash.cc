@@ -8,14 +8,14 @@
 
 #include "analyze/robust.h"
 #include "base/text_format.h"
-#include "diagnose/judged.h"
+#include "diagnose/rule.h"
 
 namespace stepscope {
 
 namespace {
 
 struct Events {
-  std::vector<size_t> rows;  // indices into Judged::rows in which it happened
+  std::vector<size_t> rows;  // indices into RuleInput::rows in which it happened
   std::set<int> ranks;
   double count = 0;
   size_t readings = 0;  // rows that could have shown it
@@ -28,10 +28,10 @@ struct Events {
 };
 
 // Counters run on: what is new in a row is their difference to the rank's reading before.
-void collect(const Judged& j, Events& retries, Events& flushes) {
+void collect(const RuleInput& in, Events& retries, Events& flushes) {
   std::map<int, const Cell*> before;
-  for (size_t i = 0; i < j.rows.size(); ++i) {
-    const StepRow& row = *j.rows.rows[i];
+  for (size_t i = 0; i < in.rows.size(); ++i) {
+    const StepRow& row = *in.rows.rows[i];
     bool read = false;
     for (const Cell& cell : row.cells) {
       if (cell.allocated_bytes < 0) continue;
@@ -56,75 +56,74 @@ struct Cost {
   bool known = false;
 };
 
-Cost cost_of(const Judged& j, const Events& events) {
+Cost cost_of(const RuleInput& in, const Events& events) {
   const std::set<size_t> hit(events.rows.begin(), events.rows.end());
   std::vector<double> usual, extra;
-  for (size_t i = 0; i < j.rows.size(); ++i)
-    if (!hit.contains(i)) usual.push_back(j.rows.rows[i]->wall_ms);
+  for (size_t i = 0; i < in.rows.size(); ++i)
+    if (!hit.contains(i)) usual.push_back(in.rows.rows[i]->wall_ms);
   Cost cost;
   constexpr size_t kFew = 3;  // with fewer steps to compare with the cost is not known
   if (usual.size() < kFew) return cost;
-  const double base = median(usual), wall = j.rows.wall_ms();
+  const double base = median(usual), wall = in.rows.wall_ms();
   double sum = 0;
   for (size_t i : events.rows) {
-    extra.push_back(std::max(0.0, j.rows.rows[i]->wall_ms - base));
-    sum += extra.back() * j.rows.weights[i];
+    extra.push_back(std::max(0.0, in.rows.rows[i]->wall_ms - base));
+    sum += extra.back() * in.rows.weights[i];
   }
   cost = {wall > 0 ? sum / wall : 0, median(extra), true};
   return cost;
 }
 
-Finding report(const Judged& j, FindingKind kind, const Events& events, const Cost& cost) {
-  Finding f = Finding::of(kind);
-  f.phase = std::string(name(Category::kHostPause));
-  f.cause = Cause::kAllocator;
-  f.ranks.assign(events.ranks.begin(), events.ranks.end());
-  f.cost_share = cost.share;
-  f.cost_seconds = j.seconds(cost.share);
-  f.severity = j.severity(cost.share);
-  f.coverage = j.coverage;
-  f.confidence = cost.known ? 0.9 : 0.7;
-  f.first_step = j.rows.rows[events.rows.front()]->step;
-  f.last_step = j.rows.rows[events.rows.back()]->step;
-  f.evidence = {
-      {"steps", {}, static_cast<double>(events.rows.size()), {}, ""},
-      {"steps_share", {}, static_cast<double>(events.rows.size()) / static_cast<double>(events.readings), {}, ""}};
-  if (cost.known) f.evidence.push_back({"extra_ms_per_step", {}, cost.median_ms, {}, ""});
+FindingBuilder report(const RuleInput& in, FindingKind kind, const Events& events, const Cost& cost) {
+  FindingBuilder f = in.finding(kind);
+  f.in(Category::kHostPause)
+      .caused_by(Cause::kAllocator)
+      .about(std::vector(events.ranks.begin(), events.ranks.end()))
+      .costs(cost.share)
+      .confidence(cost.known ? 0.9 : 0.7)
+      .from(in.rows.rows[events.rows.front()]->step)
+      .until(in.rows.rows[events.rows.back()]->step)
+      .evidence("steps", static_cast<double>(events.rows.size()))
+      .evidence("steps_share", static_cast<double>(events.rows.size()) / static_cast<double>(events.readings));
+  if (cost.known) f.evidence("extra_ms_per_step", cost.median_ms);
   return f;
 }
 
 }  // namespace
 
-void judge_allocator(const Judged& j, std::vector<Finding>& out) {
-  if (j.rows.size() < static_cast<size_t>(j.limits->min_steps)) return;
+void judge_allocator(const RuleInput& in, std::vector<Finding>& out) {
+  if (in.rows.size() < static_cast<size_t>(in.limits->min_steps)) return;
   Events retries, flushes;
-  collect(j, retries, flushes);
-  if (static_cast<double>(retries.rows.size()) >= j.limits->thrash_min_steps) {
-    const Cost cost = cost_of(j, retries);
-    Finding f = report(j, FindingKind::kAllocatorThrash, retries, cost);
+  collect(in, retries, flushes);
+  if (static_cast<double>(retries.rows.size()) >= in.limits->thrash_min_steps) {
+    const Cost cost = cost_of(in, retries);
+    FindingBuilder f = report(in, FindingKind::kAllocatorThrash, retries, cost);
     // Without a step to compare with nobody knows the price, but there is one in every step.
-    if (!cost.known) f.severity = Severity::kWarn;
-    f.evidence.push_back({"allocation_retries", {}, retries.count, {}, ""});
+    if (!cost.known) f.graded(Severity::kWarn);
+    f.evidence("allocation_retries", retries.count);
     const std::string price = cost.known ? formatted(", +{} each", text_ms(cost.median_ms)) : "";
-    f.title = formatted("Memory is full: {} of {} steps had to flush torch's cache and try again ({:.0f} retries{})",
-                        retries.rows.size(), retries.readings, retries.count, price);
-    f.action =
-        "cut the micro-batch a little, or PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; equal sizes from step to "
-        "step need no retries";
-    out.push_back(std::move(f));
+    f.title(formatted("Memory is full: {} of {} steps had to flush torch's cache and try again ({:.0f} retries{})",
+                      retries.rows.size(), retries.readings, retries.count, price))
+        .action(
+            "cut the micro-batch a little, or PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; equal sizes from step "
+            "to "
+            "step need no retries");
+    out.push_back(f);
   }
   if (flushes.readings > 0 &&
-      static_cast<double>(flushes.rows.size()) >= j.limits->flush_steps_share * static_cast<double>(flushes.readings) &&
-      static_cast<double>(flushes.rows.size()) >= j.limits->thrash_min_steps) {
-    const Cost cost = cost_of(j, flushes);
-    Finding f = report(j, FindingKind::kCacheFlush, flushes, cost);
-    f.evidence.push_back({"blocks_given_back", {}, flushes.count, {}, ""});
-    f.title = formatted("Cached memory goes back to the device in {} of {} steps and is allocated anew",
-                        flushes.rows.size(), flushes.readings);
-    f.action =
-        "remove torch.cuda.empty_cache() from the loop; it synchronises, and the memory is needed again in the next "
-        "step";
-    out.push_back(std::move(f));
+      static_cast<double>(flushes.rows.size()) >=
+          in.limits->flush_steps_share * static_cast<double>(flushes.readings) &&
+      static_cast<double>(flushes.rows.size()) >= in.limits->thrash_min_steps) {
+    const Cost cost = cost_of(in, flushes);
+    FindingBuilder f = report(in, FindingKind::kCacheFlush, flushes, cost);
+    f.evidence("blocks_given_back", flushes.count)
+        .title(formatted("Cached memory goes back to the device in {} of {} steps and is allocated anew",
+                         flushes.rows.size(), flushes.readings))
+        .action(
+            "remove torch.cuda.empty_cache() from the loop; it synchronises, and the memory is needed again in the "
+            "next "
+            "step");
+    out.push_back(f);
   }
 }
 

@@ -1,46 +1,46 @@
 // OBSERVER_DEGRADED: what we lost ourselves or could not see, said openly.
 
 #include "base/text_format.h"
-#include "diagnose/judged.h"
+#include "diagnose/rule.h"
 
 namespace stepscope {
 
 namespace {
 
-Finding hooks_missing(const UnhookedProcess& process) {
-  Finding f = Finding::of(FindingKind::kObserverDegraded);
-  f.job_scope = true;
-  f.cause = Cause::kHooksNotInstalled;
-  f.severity = Severity::kWarn;
-  f.confidence = 1;
-  f.title = formatted("torch was loaded, but stepscope's hooks were not installed: nothing of the training was seen");
-  f.action =
-      "start the training with stepscope's folder in PYTHONPATH as `stepscope run` sets it, or install stepscope in "
-      "its Python, or call stepscope.init() after `import torch`";
-  f.evidence.push_back({"pid", {}, static_cast<double>(process.pid), {}, ""});
-  f.evidence.push_back({"process", {}, {}, {}, process.command});
-  f.evidence.push_back({"reason", {}, {}, {}, process.reason});
+Finding hooks_missing(const RuleInput& in, const UnhookedProcess& process) {
+  FindingBuilder f = in.finding(FindingKind::kObserverDegraded);
+  f.about_job()
+      .caused_by(Cause::kHooksNotInstalled)
+      .graded(Severity::kWarn)
+      .confidence(1)
+      .title(formatted("torch was loaded, but stepscope's hooks were not installed: nothing of the training was seen"))
+      .action(
+          "start the training with stepscope's folder in PYTHONPATH as `stepscope run` sets it, or install stepscope "
+          "in "
+          "its Python, or call stepscope.init() after `import torch`")
+      .evidence("pid", static_cast<double>(process.pid))
+      .evidence("process", process.command)
+      .evidence("reason", process.reason);
   return f;
 }
 
 }  // namespace
 
-void judge_observer(const Judged& j, std::vector<Finding>& out) {
-  if (j.unhooked && j.over && j.steps_closed == 0) out.push_back(hooks_missing(*j.unhooked));
-  const double all = static_cast<double>(j.records + j.lost);
-  const double share = all > 0 ? static_cast<double>(j.lost + j.torn) / all : 0;
-  if (share < j.limits->lossy_share) return;
-  Finding f = Finding::of(FindingKind::kObserverDegraded);
-  f.job_scope = true;
-  f.confidence = 1;
-  f.coverage = j.coverage;
-  f.title = formatted("stepscope itself lost {} of its records; figures rest on the rest", text_share(share));
-  f.action =
-      "steps shorter than the recorder was made for, or an agent without CPU time: free a core, or use fewer marks";
-  f.evidence.push_back({"records_lost", {}, static_cast<double>(j.lost), {}, ""});
-  f.evidence.push_back({"records_torn", {}, static_cast<double>(j.torn), {}, ""});
-  f.evidence.push_back({"records", {}, static_cast<double>(j.records), {}, ""});
-  out.push_back(std::move(f));
+void judge_observer(const RuleInput& in, std::vector<Finding>& out) {
+  if (in.unhooked && in.over && in.steps_closed == 0) out.push_back(hooks_missing(in, *in.unhooked));
+  const double all = static_cast<double>(in.records + in.lost);
+  const double share = all > 0 ? static_cast<double>(in.lost + in.torn) / all : 0;
+  if (share < in.limits->lossy_share) return;
+  FindingBuilder f = in.finding(FindingKind::kObserverDegraded);
+  f.about_job()
+      .confidence(1)
+      .title(formatted("stepscope itself lost {} of its records; figures rest on the rest", text_share(share)))
+      .action(
+          "steps shorter than the recorder was made for, or an agent without CPU time: free a core, or use fewer marks")
+      .evidence("records_lost", static_cast<double>(in.lost))
+      .evidence("records_torn", static_cast<double>(in.torn))
+      .evidence("records", static_cast<double>(in.records));
+  out.push_back(f);
 }
 
 }  // namespace stepscope

@@ -1,5 +1,5 @@
 // STEP_TIME_CHANGE, STEP_TIME_DRIFT, STEP_TIME_JITTER: the steps of the whole job take longer than those before, or
-// than most. Judged on own time (waiting for other ranks left out) of the lower median over ranks, so that one slow
+// than most. RuleInput on own time (waiting for other ranks left out) of the lower median over ranks, so that one slow
 // rank is no trend; steps with an event of their own (compile, checkpoint, validation, epoch start) are left out.
 //
 // Cause by evidence: more_work where the batches (tokens, else samples, else bytes copied) grew with the time, or the
@@ -13,7 +13,7 @@
 #include "analyze/robust.h"
 #include "analyze/trend.h"
 #include "base/text_format.h"
-#include "diagnose/judged.h"
+#include "diagnose/rule.h"
 
 namespace stepscope {
 
@@ -23,7 +23,7 @@ double own_ms(const Cell& cell) { return cell.own_ms(); }
 
 std::vector<double> series(const Rows& rows, const std::function<double(const Cell&)>& figure) {
   std::vector<double> values;
-  for (const StepRow* row : rows.rows) values.push_back(Judged::of_row(*row, figure));
+  for (const StepRow* row : rows.rows) values.push_back(RuleInput::of_row(*row, figure));
   return values;
 }
 
@@ -95,68 +95,59 @@ double size_correlation(const std::vector<double>& ms, const std::vector<double>
   return known_ms.size() > 2 ? correlation(known_ms, known_size) : 0;
 }
 
-Finding begun(const Judged& j, FindingKind kind, double cost) {
-  Finding f = Finding::of(kind);
-  f.job_scope = true;
-  f.severity = j.severity(cost);
-  if (j.on_device()) f.clock = "gpu";
-  f.cost_share = cost;
-  f.cost_seconds = j.seconds(cost);
-  f.coverage = j.coverage;
-  f.first_step = j.first_step();
-  f.last_step = j.last_step();
+FindingBuilder begun(const RuleInput& in, FindingKind kind, double cost) {
+  FindingBuilder f = in.finding(kind);
+  f.about_job().on_steps_clock().costs(cost).throughout();
   return f;
 }
 
-void judge_trend(const Judged& j, std::vector<Finding>& out) {
-  const std::vector<double> values = series(j.baseline, own_ms);
-  const auto trend = trend_of(values, {.min_share = j.limits->trend_min_share,
-                                       .min_sigmas = j.limits->trend_min_sigmas,
-                                       .min_tau = j.limits->trend_min_tau});
+void judge_trend(const RuleInput& in, std::vector<Finding>& out) {
+  const std::vector<double> values = series(in.baseline, own_ms);
+  const auto trend = trend_of(values, {.min_share = in.limits->trend_min_share,
+                                       .min_sigmas = in.limits->trend_min_sigmas,
+                                       .min_tau = in.limits->trend_min_tau});
   if (!trend || trend->after <= trend->before) return;
   // The longer a run goes on after a change, the more of it is the new pace: the excess over the old one stays its
   // cost.
-  Finding f = begun(j, trend->drifts ? FindingKind::kStepTimeDrift : FindingKind::kStepTimeChange, trend->excess_share);
-  f.pattern = trend->drifts ? "drifting" : "";
-  f.confidence = j.coverage * (1 - 1 / std::max(2.0, trend->sigmas));
-  if (!trend->drifts) f.first_step = j.baseline.rows[trend->from]->step;
-  const Moved moved = most_moved(j.baseline, *trend);
+  FindingBuilder f =
+      begun(in, trend->drifts ? FindingKind::kStepTimeDrift : FindingKind::kStepTimeChange, trend->excess_share);
+  f.pattern(trend->drifts ? "drifting" : "").confidence(in.coverage * (1 - 1 / std::max(2.0, trend->sigmas)));
+  if (!trend->drifts) f.from(in.baseline.rows[trend->from]->step);
+  const Moved moved = most_moved(in.baseline, *trend);
   const double by = trend->after - trend->before;
   std::string where;
-  if (moved.by() >= j.limits->trend_phase_share * by) {
-    f.phase = std::string(name(moved.category));
-    where = formatted(", in {}", f.phase);
-    f.evidence.push_back({f.phase + "_ms_before", {}, moved.before_ms, {}, ""});
-    f.evidence.push_back({f.phase + "_ms_after", {}, moved.after_ms, {}, ""});
+  if (moved.by() >= in.limits->trend_phase_share * by) {
+    f.in(moved.category);
+    where = formatted(", in {}", f->phase);
+    f.evidence(f->phase + "_ms_before", moved.before_ms);
+    f.evidence(f->phase + "_ms_after", moved.after_ms);
   }
-  f.evidence.push_back({"step_own_ms_before", {}, trend->before, {}, ""});
-  f.evidence.push_back({"step_own_ms_after", {}, trend->after, {}, ""});
-  f.title = trend->drifts
-                ? formatted("Steps have become {} longer little by little, {} to {}{}", text_share(by / trend->before),
-                            text_ms(trend->before), text_ms(trend->after), where)
-                : formatted("Steps take {} longer since step {}, {} instead of {}{}", text_share(by / trend->before),
-                            f.first_step, text_ms(trend->after), text_ms(trend->before), where);
-  const double batches = batch_factor(j.baseline, *trend);
-  if (!std::isnan(batches)) f.evidence.push_back({"batch_growth_factor", {}, batches, {}, ""});
-  const double with_size = size_correlation(values, series(j.baseline, batch_size(j.baseline)));
-  if (batches - 1 >= j.limits->trend_work_share * by / trend->before || with_size >= j.limits->trend_size_correlation) {
-    f.cause = Cause::kMoreWork;
-    f.severity = Severity::kInfo;
-    f.evidence.push_back({"size_correlation", {}, with_size, {}, ""});
-    f.title += batches > 1 ? formatted("; batches are {:.1f} times as large", batches)
-                           : std::string("; the time goes with the batches' size");
-    f.action = "nothing is wrong with the machine: the batches have grown; compare time per token or sample";
+  f.evidence("step_own_ms_before", trend->before).evidence("step_own_ms_after", trend->after);
+  f.title(trend->drifts
+              ? formatted("Steps have become {} longer little by little, {} to {}{}", text_share(by / trend->before),
+                          text_ms(trend->before), text_ms(trend->after), where)
+              : formatted("Steps take {} longer since step {}, {} instead of {}{}", text_share(by / trend->before),
+                          f->first_step, text_ms(trend->after), text_ms(trend->before), where));
+  const double batches = batch_factor(in.baseline, *trend);
+  if (!std::isnan(batches)) f.evidence("batch_growth_factor", batches);
+  const double with_size = size_correlation(values, series(in.baseline, batch_size(in.baseline)));
+  if (batches - 1 >= in.limits->trend_work_share * by / trend->before ||
+      with_size >= in.limits->trend_size_correlation) {
+    f.caused_by(Cause::kMoreWork).graded(Severity::kInfo).evidence("size_correlation", with_size);
+    f.title_goes_on(batches > 1 ? formatted("; batches are {:.1f} times as large", batches)
+                                : std::string("; the time goes with the batches' size"));
+    f.action("nothing is wrong with the machine: the batches have grown; compare time per token or sample");
   } else if (trend->drifts) {
-    f.action =
+    f.action(
         "look for what grows with the steps: hooks or callbacks that are added again, lists that are kept, retained "
         "graphs, "
-        "a cache; compare a profile of an early and a late step";
+        "a cache; compare a profile of an early and a late step");
   } else {
-    f.action =
+    f.action(
         "see what changed at this step: a schedule of the program (unfreezing, sequence length, logging), or a "
-        "neighbour on the host";
+        "neighbour on the host");
   }
-  out.push_back(std::move(f));
+  out.push_back(f);
 }
 
 double compute_ms(const Cell& cell) {
@@ -166,25 +157,25 @@ double compute_ms(const Cell& cell) {
 }
 
 // Single slow steps that all ranks have alike, in their compute: pauses and events have kinds of their own.
-void judge_jitter(const Judged& j, std::vector<Finding>& out) {
-  const std::vector<double> values = series(j.baseline, compute_ms);
+void judge_jitter(const RuleInput& in, std::vector<Finding>& out) {
+  const std::vector<double> values = series(in.baseline, compute_ms);
   std::vector<double> known;
   for (double v : values)
     if (!std::isnan(v)) known.push_back(v);
-  if (known.size() < 2 * static_cast<size_t>(j.limits->min_steps)) return;
+  if (known.size() < 2 * static_cast<size_t>(in.limits->min_steps)) return;
   const double usual = median(known);
-  const Size size = batch_size(j.baseline);
+  const Size size = batch_size(in.baseline);
   double lost = 0, sum = 0;
   size_t slow = 0, at = 0;
   int64_t first = -1, last = -1;
   std::vector<double> sizes, batches_slow, batches_usual;
-  for (const StepRow* row : j.baseline.rows) {
-    const double weight = j.baseline.weights[at], value = values[at];
+  for (const StepRow* row : in.baseline.rows) {
+    const double weight = in.baseline.weights[at], value = values[at];
     ++at;
     sum += weight * row->wall_ms;
     if (std::isnan(value)) continue;
-    const double tokens = Judged::of_row(*row, size);
-    if (value < j.limits->jitter_factor * usual) {
+    const double tokens = RuleInput::of_row(*row, size);
+    if (value < in.limits->jitter_factor * usual) {
       batches_usual.push_back(tokens);
       continue;
     }
@@ -197,37 +188,36 @@ void judge_jitter(const Judged& j, std::vector<Finding>& out) {
   }
   const double share = sum > 0 ? lost / sum : 0;
   // Where it is in every other step it is a part of them; one step alone is an accident.
-  if (j.severity(share) == Severity::kInfo || slow < static_cast<size_t>(j.limits->pause_min_repeats) ||
+  if (in.severity(share) == Severity::kInfo || slow < static_cast<size_t>(in.limits->pause_min_repeats) ||
       2 * slow > known.size())
     return;
-  Finding f = begun(j, FindingKind::kStepTimeJitter, share);
-  f.pattern = "transient";
-  f.first_step = first;
-  f.last_step = last;
-  f.confidence = 0.9 * j.coverage;
-  f.title = formatted("{} steps compute for {} instead of {}, on all ranks alike: {} of the time", slow,
-                      text_ms(median(sizes)), text_ms(usual), text_share(share));
-  f.evidence.push_back({"affected_steps", {}, static_cast<double>(slow), {}, ""});
-  f.evidence.push_back({"compute_ms", {}, median(sizes), usual, ""});
+  FindingBuilder f = begun(in, FindingKind::kStepTimeJitter, share);
+  f.pattern("transient")
+      .from(first)
+      .until(last)
+      .confidence(0.9 * in.coverage)
+      .title(formatted("{} steps compute for {} instead of {}, on all ranks alike: {} of the time", slow,
+                       text_ms(median(sizes)), text_ms(usual), text_share(share)))
+      .evidence("affected_steps", static_cast<double>(slow))
+      .evidence("compute_ms", median(sizes), {}, usual);
   const double factor = batches_usual.empty() ? std::nan("") : median(batches_slow) / median(batches_usual);
-  if (std::isfinite(factor)) f.evidence.push_back({"batch_growth_factor", {}, factor, {}, ""});
-  if (factor >= 1 + j.limits->trend_work_share * (j.limits->jitter_factor - 1)) {
-    f.cause = Cause::kMoreWork;
-    f.severity = Severity::kInfo;  // the work is the data's
-    f.title += formatted("; their batches are {:.1f} times as large", factor);
-    f.action = "sort or bucket samples by length, so that batches are alike";
+  if (std::isfinite(factor)) f.evidence("batch_growth_factor", factor);
+  if (factor >= 1 + in.limits->trend_work_share * (in.limits->jitter_factor - 1)) {
+    f.caused_by(Cause::kMoreWork).graded(Severity::kInfo);  // the work is the data's
+    f.title_goes_on(formatted("; their batches are {:.1f} times as large", factor))
+        .action("sort or bucket samples by length, so that batches are alike");
   } else {
-    f.action = "see what these steps have in common: their data, a branch of the model, or a neighbour on the host";
+    f.action("see what these steps have in common: their data, a branch of the model, or a neighbour on the host");
   }
-  out.push_back(std::move(f));
+  out.push_back(f);
 }
 
 }  // namespace
 
-void judge_trends(const Judged& j, std::vector<Finding>& out) {
-  if (j.baseline.size() < static_cast<size_t>(j.limits->min_steps)) return;
-  judge_trend(j, out);
-  judge_jitter(j, out);
+void judge_trends(const RuleInput& in, std::vector<Finding>& out) {
+  if (in.baseline.size() < static_cast<size_t>(in.limits->min_steps)) return;
+  judge_trend(in, out);
+  judge_jitter(in, out);
 }
 
 }  // namespace stepscope

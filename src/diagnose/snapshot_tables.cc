@@ -10,7 +10,6 @@
 #include "analyze/straggler.h"
 #include "diagnose/timed_collectives.h"
 #include "diagnose/device_peak.h"
-#include "diagnose/memory_view.h"
 
 namespace stepscope {
 
@@ -31,8 +30,8 @@ std::optional<double> value_of(const std::map<int, double>& by_rank, int rank) {
 
 // Medians per rank of one figure over the baseline rows.
 template <class Figure>
-std::map<int, double> rank_medians(const Judged& j, Figure figure) {
-  const Rows& rows = j.baseline.empty() ? j.with_warmup : j.baseline;
+std::map<int, double> rank_medians(const RuleInput& in, Figure figure) {
+  const Rows& rows = in.baseline.empty() ? in.with_warmup : in.baseline;
   std::map<int, std::vector<double>> by_rank;
   for (const StepRow* row : rows.rows)
     for (const Cell& cell : row->cells) by_rank[cell.rank].push_back(figure(cell));
@@ -41,7 +40,7 @@ std::map<int, double> rank_medians(const Judged& j, Figure figure) {
   return out;
 }
 
-void fill_phases(Snapshot& s, const Judged& j, const RunSums& sums) {
+void fill_phases(Snapshot& s, const RuleInput& in, const RunSums& sums) {
   double wall = 0;
   for (const auto& [rank, r] : sums.ranks) wall += r.wall_ms;
   for (Category c : kPhases) {
@@ -52,7 +51,7 @@ void fill_phases(Snapshot& s, const Judged& j, const RunSums& sums) {
     PhaseStat p;
     p.phase = std::string(name(c));
     const std::map<int, double> medians =
-        rank_medians(j, [c](const Cell& cell) { return static_cast<double>(cell.ms[index(c)]); });
+        rank_medians(in, [c](const Cell& cell) { return static_cast<double>(cell.ms[index(c)]); });
     std::vector<double> known;
     for (const auto& [rank, m] : medians)
       if (std::isfinite(m)) known.push_back(m);
@@ -79,31 +78,31 @@ double peak_of(const RankLife* life, const FlopsGiven& given) {
   return device_peak_flops(life->device).value_or(0);
 }
 
-const RankLife* life_of(const Judged& j, int rank) {
-  const auto found = j.lives->find(rank);
-  return found == j.lives->end() ? nullptr : &found->second;
+const RankLife* life_of(const RuleInput& in, int rank) {
+  const auto found = in.lives->find(rank);
+  return found == in.lives->end() ? nullptr : &found->second;
 }
 
-void fill_ranks(Snapshot& s, const Judged& j, const RunSums& sums, const FlopsGiven& flops) {
-  const std::map<int, double> wall = rank_medians(j, [](const Cell& c) { return static_cast<double>(c.wall_ms); });
-  const std::map<int, double> own = rank_medians(j, [](const Cell& c) { return static_cast<double>(c.own_ms()); });
-  const std::map<int, double> stall = rank_medians(j, [](const Cell& c) { return static_cast<double>(c.stall_ms); });
+void fill_ranks(Snapshot& s, const RuleInput& in, const RunSums& sums, const FlopsGiven& flops) {
+  const std::map<int, double> wall = rank_medians(in, [](const Cell& c) { return static_cast<double>(c.wall_ms); });
+  const std::map<int, double> own = rank_medians(in, [](const Cell& c) { return static_cast<double>(c.own_ms()); });
+  const std::map<int, double> stall = rank_medians(in, [](const Cell& c) { return static_cast<double>(c.stall_ms); });
   std::map<int, double> caused;
-  for (const StepRow* row : j.rows.rows)
+  for (const StepRow* row : in.rows.rows)
     for (const Cell& cell : row->cells) caused[cell.rank] += cell.caused_ms;
   std::map<size_t, std::map<int, double>> phase;
   for (Category c : kPhases)
-    phase[index(c)] = rank_medians(j, [c](const Cell& cell) { return static_cast<double>(cell.ms[index(c)]); });
+    phase[index(c)] = rank_medians(in, [c](const Cell& cell) { return static_cast<double>(cell.ms[index(c)]); });
   std::set<int> known;  // the world may be larger
   for (const auto& [rank, sum] : sums.ranks) known.insert(rank);
-  for (const auto& [rank, life] : *j.lives) known.insert(rank);
+  for (const auto& [rank, life] : *in.lives) known.insert(rank);
   for (const int r : known) {
     RankStat out;
     out.rank = r;
     out.step_ms = value_of(wall, r);
     out.own_ms = value_of(own, r);
     out.stall_ms = value_of(stall, r);
-    if (caused.contains(r) && j.seen.size() > 1) out.caused_wait_ms = caused[r] / static_cast<double>(j.rows.size());
+    if (caused.contains(r) && in.seen.size() > 1) out.caused_wait_ms = caused[r] / static_cast<double>(in.rows.size());
     for (const PhaseStat& p : s.phases)
       for (Category c : kPhases)
         if (p.phase == name(c)) out.phase_ms[p.phase] = value_of(phase[index(c)], r);
@@ -117,10 +116,10 @@ void fill_ranks(Snapshot& s, const Judged& j, const RunSums& sums, const FlopsGi
       if (sum.wall_ms > 0 && sum.tokens > 0) out.tokens_per_s = sum.tokens / sum.wall_ms * 1e3;
       if (const double done = flops_of(sum, flops); sum.wall_ms > 0 && done > 0) {
         out.flops_per_s = done / sum.wall_ms * 1e3;
-        if (const double peak = peak_of(life_of(j, r), flops); peak > 0) out.mfu = *out.flops_per_s / peak;
+        if (const double peak = peak_of(life_of(in, r), flops); peak > 0) out.mfu = *out.flops_per_s / peak;
       }
     }
-    if (const auto found = j.lives->find(r); found != j.lives->end()) {
+    if (const auto found = in.lives->find(r); found != in.lives->end()) {
       const RankLife& life = found->second;
       out.local_rank = life.local_rank;
       out.node = std::max(0, life.node_rank);
@@ -145,12 +144,12 @@ void fill_ranks(Snapshot& s, const Judged& j, const RunSums& sums, const FlopsGi
   }
 }
 
-void fill_steps(Snapshot& s, const Judged& j) {
+void fill_steps(Snapshot& s, const RuleInput& in) {
   std::vector<double> wall;
-  for (const StepRow* row : j.rows.rows) wall.push_back(row->wall_ms);
+  for (const StepRow* row : in.rows.rows) wall.push_back(row->wall_ms);
   s.steps_analyzed = wall.size();
   if (!wall.empty()) s.wall_ms = {quantile(wall, 0.5), quantile(wall, 0.9), quantile(wall, 0.99), mean(wall)};
-  const auto& rows = j.with_warmup.rows;
+  const auto& rows = in.with_warmup.rows;
   for (size_t i = rows.size() > kRecentPoints ? rows.size() - kRecentPoints : 0; i < rows.size(); ++i) {
     StepPoint p{rows[i]->step, rows[i]->wall_ms, rows[i]->tags, {}};
     p.rank_ms.assign(s.ranks.size(), std::nanf(""));
@@ -170,9 +169,9 @@ bool timed_on_device(const Rows& rows) {
 }
 
 // On the host every step tells what was waited for, and only the stamped ones how fast the data went.
-void fill_collectives(Snapshot& s, const Judged& j) {
-  const std::vector<CollectiveStat> timed = timed_collectives(j.rows, *j.groups, j.half_seen());
-  if (timed_on_device(j.rows)) {
+void fill_collectives(Snapshot& s, const RuleInput& in) {
+  const std::vector<CollectiveStat> timed = timed_collectives(in.rows, *in.groups, in.half_seen());
+  if (timed_on_device(in.rows)) {
     s.collectives = timed;
     return;
   }
@@ -182,7 +181,7 @@ void fill_collectives(Snapshot& s, const Judged& j) {
   };
   std::map<uint64_t, Sum> by_group;
   double cells = 0, bytes = 0, count = 0;
-  for (const StepRow* row : j.rows.rows)
+  for (const StepRow* row : in.rows.rows)
     for (const Cell& cell : row->cells) {
       if (!row->detailed) continue;
       ++cells;
@@ -201,10 +200,10 @@ void fill_collectives(Snapshot& s, const Judged& j) {
   for (const auto& [id, sum] : by_group) {
     CollectiveStat c;
     c.ranks.assign(sum.ranks.begin(), sum.ranks.end());
-    const auto found = j.groups->find(id);
-    if (found != j.groups->end() && !found->second.ranks.empty()) c.ranks = found->second.ranks;
+    const auto found = in.groups->find(id);
+    if (found != in.groups->end() && !found->second.ranks.empty()) c.ranks = found->second.ranks;
     const bool named =
-        found != j.groups->end() && !found->second.description.empty() && found->second.description != "undefined";
+        found != in.groups->end() && !found->second.description.empty() && found->second.description != "undefined";
     c.group = named ? found->second.description : text_ranks(c.ranks);
     c.op = "all";
     c.per_step = count / cells;
@@ -218,15 +217,15 @@ void fill_collectives(Snapshot& s, const Judged& j) {
 }
 
 // Head and tail: medians of the ends of what outlives a step, warm-up left out.
-void fill_memory(Snapshot& s, const Judged& j) {
+void fill_memory(Snapshot& s, const RuleInput& in) {
   constexpr size_t kEnd = 16;
-  for (const memory::RankMemory& m : memory::measured(j)) {
+  for (const RankMemory& m : memory_of_ranks(in)) {
     DeviceMemoryRank out{.rank = m.rank,
                          .allocated_bytes = m.allocated_bytes,
                          .reserved_bytes = m.reserved_bytes,
                          .peak_bytes = m.peak_bytes};
     if (m.capacity_bytes > 0) out.capacity_bytes = m.capacity_bytes;
-    const std::vector<double> bytes = growth_track(j.with_warmup, m.rank, j.limits->device_creep_warmup_steps).bytes;
+    const std::vector<double> bytes = growth_track(in.with_warmup, m.rank, in.limits->device_creep_warmup_steps).bytes;
     if (const size_t n = std::min(kEnd, bytes.size() / 2); n > 0) {
       out.head_bytes = median({bytes.begin(), bytes.begin() + static_cast<long>(n)});
       out.tail_bytes = median({bytes.end() - static_cast<long>(n), bytes.end()});
@@ -254,7 +253,7 @@ void fill_memory_section(Section& section, const Snapshot& s) {
                                        : "No growth";
 }
 
-void fill_sections(Snapshot& s, const Judged& j, const std::vector<Section>& external) {
+void fill_sections(Snapshot& s, const RuleInput& in, const std::vector<Section>& external) {
   for (const char* section : {"system", "process", "step_time", "step_memory"}) {
     Section out;
     out.name = section;
@@ -270,7 +269,7 @@ void fill_sections(Snapshot& s, const Judged& j, const std::vector<Section>& ext
     }
     if (out.name == "step_memory") fill_memory_section(out, s);
     if (out.diagnosis.empty()) {
-      const bool measured = std::string_view(section) == "process" && !j.lives->empty();
+      const bool measured = std::string_view(section) == "process" && !in.lives->empty();
       out.diagnosis = measured ? FindingKind::kBalanced : FindingKind::kNoData;
       out.text = measured ? "All ranks were seen" : "Not measured";
     }
@@ -278,27 +277,27 @@ void fill_sections(Snapshot& s, const Judged& j, const std::vector<Section>& ext
   }
 }
 
-void fill_throughput(Snapshot& s, const Judged& j, const RunSums& sums, const FlopsGiven& given) {
+void fill_throughput(Snapshot& s, const RuleInput& in, const RunSums& sums, const FlopsGiven& given) {
   double samples = 0, tokens = 0, flops = 0, peak = 0;
   bool peaks_known = true;
   for (const auto& [rank, sum] : sums.ranks) {
     samples += sum.samples;
     tokens += sum.tokens;
     flops += flops_of(sum, given);
-    const double of_device = peak_of(life_of(j, rank), given);
+    const double of_device = peak_of(life_of(in, rank), given);
     peaks_known = peaks_known && of_device > 0;
     peak += of_device;
   }
   // What the seen ranks did is no figure of the run; each of them has its own.
   const auto per_s = [&](double sum) {
-    return !j.half_seen() && sum > 0 && sums.wall_ms > 0 ? std::optional(sum / sums.wall_ms * 1e3) : std::nullopt;
+    return !in.half_seen() && sum > 0 && sums.wall_ms > 0 ? std::optional(sum / sums.wall_ms * 1e3) : std::nullopt;
   };
   s.throughput["samples_per_s"] = per_s(samples);
   s.throughput["tokens_per_s"] = per_s(tokens);
   s.throughput["flops_per_s"] = per_s(flops);
   const bool rated = flops > 0 && sums.wall_ms > 0 && peaks_known && peak > 0;
   s.throughput["mfu"] = rated ? std::optional(flops / sums.wall_ms * 1e3 / peak) : std::nullopt;
-  if (j.half_seen())
+  if (in.half_seen())
     for (EpochStat& e : s.epochs) e.samples_per_s.reset();
 }
 
@@ -317,7 +316,7 @@ void fill_epochs(Snapshot& s, const Epochs& epochs) {
   s.epochs_count = s.epochs.empty() ? 0 : epochs.count();
 }
 
-void fill_tables(Snapshot& s, const Judged& whole, const RunSums& sums, const std::vector<Section>& external,
+void fill_tables(Snapshot& s, const RuleInput& whole, const RunSums& sums, const std::vector<Section>& external,
                  const FlopsGiven& flops) {
   s.job_clock = whole.on_device() ? "gpu" : "cpu";
   fill_phases(s, whole, sums);

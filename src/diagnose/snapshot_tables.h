@@ -5,7 +5,7 @@
 
 #include "analyze/epochs.h"
 #include "analyze/run_sums.h"
-#include "diagnose/judged.h"
+#include "diagnose/rule_input.h"
 #include "diagnose/snapshot.h"
 
 namespace stepscope {
@@ -17,7 +17,7 @@ struct FlopsGiven {
 };
 
 // Fills all of `s` that follows from steps and lives; findings must be there already (sections name their worst).
-void fill_tables(Snapshot& s, const Judged& whole, const RunSums& sums, const std::vector<Section>& external,
+void fill_tables(Snapshot& s, const RuleInput& whole, const RunSums& sums, const std::vector<Section>& external,
                  const FlopsGiven& flops = {});
 
 // The epochs, where they say something.

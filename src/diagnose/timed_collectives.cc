@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "analyze/robust.h"
-#include "diagnose/judged.h"
+#include "diagnose/rule_input.h"
 
 namespace stepscope {
 

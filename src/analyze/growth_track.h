@@ -1,14 +1,12 @@
-// Applies analyze/growth.h to a memory series of a rank, of the host or of its device: over steps where they are known,
-// else over seconds; warm-up left out; the whole of it, then its newer parts, since a leak may begin late. Pure.
+// Growth of one series: over steps where they are known, else over seconds; its warm-up left out; the whole of it, then
+// its newer parts, since a leak may begin late. Pure; the cost of analyze/growth.h for each of at most four parts.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
-#include "align/host_facts.h"
 #include "analyze/growth.h"
-#include "diagnose/host_thresholds.h"
-#include "diagnose/host_view.h"
 
 namespace stepscope {
 
@@ -36,12 +34,4 @@ struct GrowthVerdict {
 
 GrowthVerdict judge_track(const GrowthTrack& track, const GrowthLimits& limits);
 
-namespace host {
-
-using Verdict = GrowthVerdict;
-
-Verdict judge_series(const RankProcess& rank, const SampledSeries& series, const Window& window,
-                     const HostThresholds& limits);
-
-}  // namespace host
 }  // namespace stepscope

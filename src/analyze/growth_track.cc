@@ -1,31 +1,29 @@
-#include "diagnose/growth_judge.h"
+#include "analyze/growth_track.h"
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
+#include <span>
 
 namespace stepscope {
 namespace {
-
-using Track = GrowthTrack;
 
 std::span<const double> tail(const std::vector<double>& v, size_t from) {
   return std::span(v).subspan(std::min(from, v.size()));
 }
 
-size_t first_at(const Track& t, double x) {
+size_t first_at(const GrowthTrack& t, double x) {
   return static_cast<size_t>(std::lower_bound(t.x.begin(), t.x.end(), x) - t.x.begin());
 }
 
 // A sawtooth climbs too, but only to where it has been: the newer part must lead to new heights.
-bool new_high(const Track& t, size_t begin, size_t from, const Growth& g, double share) {
+bool new_high(const GrowthTrack& t, size_t begin, size_t from, const Growth& g, double share) {
   if (from == begin) return true;
   const double before =
       *std::max_element(t.y.begin() + static_cast<long>(begin), t.y.begin() + static_cast<long>(from));
   return t.y.back() - before >= share * g.growth;
 }
 
-int64_t trace_back(const Track& t, size_t from, const Growth& g) {
+int64_t trace_back(const GrowthTrack& t, size_t from, const Growth& g) {
   if (!t.by_steps) return -1;
   const double tolerance = std::max(0.1, 3 * g.residual) * g.growth;
   size_t i = from;
@@ -65,41 +63,4 @@ GrowthVerdict judge_track(const GrowthTrack& t, const GrowthLimits& limits) {
   return out;
 }
 
-namespace host {
-namespace {
-
-Track track_of(const RankProcess& rank, const SampledSeries& series, const Window& window) {
-  Track t;
-  t.by_steps = !rank.steps.empty();
-  int64_t origin = 0;
-  for (const SamplePoint& p : series.points) {
-    if (!window.holds(p.time_ns)) continue;
-    if (t.y.empty()) origin = p.time_ns;
-    t.seconds.push_back(static_cast<double>(p.time_ns - origin) * 1e-9);
-    t.x.push_back(t.by_steps ? steps_at(rank, p.time_ns) : t.seconds.back());
-    t.y.push_back(p.value);
-  }
-  return t;
-}
-
-}  // namespace
-
-Verdict judge_series(const RankProcess& rank, const SampledSeries& series, const Window& window,
-                     const HostThresholds& limits) {
-  if (window.empty()) return {};
-  const Track t = track_of(rank, series, window);
-  if (t.y.empty()) return {};
-  GrowthLimits rule;
-  rule.begin_x = t.by_steps ? limits.creep_warmup_steps : t.x.front() + limits.creep_warmup_s;
-  rule.least_span = t.by_steps ? limits.creep_min_steps : limits.creep_min_s;
-  rule.new_high_share = limits.creep_new_high_share;
-  rule.rule.min_points = static_cast<int>(limits.creep_min_samples);
-  rule.rule.min_growth = limits.creep_min_bytes;
-  rule.rule.max_residual = limits.creep_linearity;
-  rule.rule.min_stairs = static_cast<int>(limits.stair_min_count);
-  rule.rule.stair_flat_share = limits.stair_flat_share;
-  return judge_track(t, rule);
-}
-
-}  // namespace host
 }  // namespace stepscope

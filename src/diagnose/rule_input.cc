@@ -1,4 +1,4 @@
-#include "diagnose/judged.h"
+#include "diagnose/rule_input.h"
 
 #include <cmath>
 
@@ -15,13 +15,13 @@ std::function<double(const Cell&)> time_in(Category category) {
 
 }  // namespace
 
-double Judged::of_row(const StepRow& row, const std::function<double(const Cell&)>& figure) {
+double RuleInput::of_row(const StepRow& row, const std::function<double(const Cell&)>& figure) {
   std::vector<double> values;
   for (const Cell& cell : row.cells) values.push_back(figure(cell));
   return values.empty() ? std::nan("") : lower_median(values);
 }
 
-std::vector<double> Judged::shares(const std::function<double(const Cell&)>& figure) const {
+std::vector<double> RuleInput::shares(const std::function<double(const Cell&)>& figure) const {
   std::map<int, std::pair<double, double>> sums;  // by rank: the figure's, wall time's
   for (size_t i = 0; i < rows.size(); ++i) {
     const StepRow& row = *rows.rows[i];
@@ -37,51 +37,43 @@ std::vector<double> Judged::shares(const std::function<double(const Cell&)>& fig
   return out;
 }
 
-double Judged::share_of_job(const std::function<double(const Cell&)>& figure) const {
+double RuleInput::share_of_job(const std::function<double(const Cell&)>& figure) const {
   const std::vector<double> list = shares(figure);
   return list.empty() ? 0 : lower_median(list);
 }
-double Judged::share_of_job(Category category) const { return share_of_job(time_in(category)); }
+double RuleInput::share_of_job(Category category) const { return share_of_job(time_in(category)); }
 
-double Judged::per_step_ms(const std::function<double(const Cell&)>& figure) const {
+double RuleInput::per_step_ms(const std::function<double(const Cell&)>& figure) const {
   std::vector<double> values;
   for (const StepRow* row : baseline.empty() ? rows.rows : baseline.rows)
     if (const double value = of_row(*row, figure); !std::isnan(value)) values.push_back(value);
   return values.empty() ? 0 : mean(values);
 }
-double Judged::per_step_ms(Category category) const { return per_step_ms(time_in(category)); }
+double RuleInput::per_step_ms(Category category) const { return per_step_ms(time_in(category)); }
 
-Finding Judged::of_job(FindingKind kind, Category category, double share, Severity severity) const {
+FindingBuilder RuleInput::of_job(FindingKind kind, Category category, double share, Severity severity) const {
   return of_job(kind, category, share, severity, time_in(category));
 }
 
-Finding Judged::of_job(FindingKind kind, Category category, double share, Severity severity,
-                       const std::function<double(const Cell&)>& figure, size_t late) const {
-  Finding f = Finding::of(kind);
-  f.severity = severity;
-  f.job_scope = true;
-  f.phase = std::string(name(category));
-  if (on_device()) f.clock = "gpu";
-  f.cost_share = share;
-  f.cost_seconds = seconds(share);
-  f.coverage = coverage;
-  f.confidence = std::min(0.99, coverage * (rows.size() >= 32 ? 0.97 : 0.85));
-  f.first_step =
-      onset(limits->onset_share * per_step_ms(figure), [&](const StepRow& row) { return of_row(row, figure); }, late);
-  f.last_step = last_step();
-  f.evidence.push_back({f.phase + "_share", {}, share, {}, ""});
-  f.evidence.push_back({f.phase + "_ms_per_step", {}, per_step_ms(figure), {}, ""});
-  return f;
+FindingBuilder RuleInput::of_job(FindingKind kind, Category category, double share, Severity severity,
+                                 const std::function<double(const Cell&)>& figure, size_t late) const {
+  const double ms = per_step_ms(figure);
+  const std::string phase(name(category));
+  FindingBuilder f = finding(kind);
+  f.about_job().in(category).on_steps_clock().costs(share).graded(severity).until(last_step());
+  f.from(onset(limits->onset_share * ms, [&](const StepRow& row) { return of_row(row, figure); }, late));
+  f.confidence(std::min(0.99, coverage * (rows.size() >= 32 ? 0.97 : 0.85)));
+  return f.evidence(phase + "_share", share).evidence(phase + "_ms_per_step", ms);
 }
 
-std::vector<int> Judged::others_than(const std::vector<int>& listed) const {
+std::vector<int> RuleInput::others_than(const std::vector<int>& listed) const {
   std::vector<int> others;
   for (int rank : seen)
     if (std::find(listed.begin(), listed.end(), rank) == listed.end()) others.push_back(rank);
   return others;
 }
 
-bool Judged::may_hide_later_ranks(const Rows& rows, int rank, double lost_ms) {
+bool RuleInput::may_hide_later_ranks(const Rows& rows, int rank, double lost_ms) {
   double caused_ms = 0, unsure_ms = 0, behind_ms = 0;
   for (size_t i = 0; i < rows.size(); ++i) {
     const Cell* cell = rows.rows[i]->find(rank);
@@ -105,7 +97,7 @@ static bool takes_long(Category phase) {
   }
 }
 
-std::vector<OpenStep> Judged::overdue_steps() const {
+std::vector<OpenStep> RuleInput::overdue_steps() const {
   std::vector<double> walls;
   for (const StepRow* row : with_warmup.rows) walls.push_back(row->wall_ms * 1e-3);
   if (walls.empty()) return {};
@@ -129,41 +121,30 @@ std::vector<OpenStep> Judged::overdue_steps() const {
   return out;
 }
 
-Severity Judged::severity(double share) const {
+Severity RuleInput::severity(double share) const {
+  if (host)
+    return share >= host_limits->cost_crit_share   ? Severity::kCrit
+           : share >= host_limits->cost_warn_share ? Severity::kWarn
+                                                   : Severity::kInfo;
   return share >= limits->crit_share   ? Severity::kCrit
          : share >= limits->warn_share ? Severity::kWarn
                                        : Severity::kInfo;
 }
 
-Severity Judged::share_severity(double share) const {
+Severity RuleInput::share_severity(double share) const {
   return share >= limits->share_kind_crit   ? Severity::kCrit
          : share >= limits->share_kind_warn ? Severity::kWarn
                                             : Severity::kInfo;
 }
 
-bool Judged::on_device() const {
+bool RuleInput::on_device() const {
   return std::any_of(rows.rows.begin(), rows.rows.end(), [](const StepRow* row) {
     return std::any_of(row->cells.begin(), row->cells.end(), [](const Cell& cell) { return cell.gpu; });
   });
 }
 
-size_t Judged::batches_ahead() const {
-  uint32_t most = 0;
-  for (const StepRow* row : with_warmup.rows)
-    for (const Cell& cell : row->cells) most = std::max(most, cell.fetch_in_flight);
-  return most;
-}
-
-size_t Judged::steps_hidden_by_queue(double share) const {
-  constexpr double kLeastShare = 0.05;
-  const size_t ahead = batches_ahead();
-  return ahead == 0
-             ? 0
-             : static_cast<size_t>(std::ceil(static_cast<double>(ahead + 1) / std::clamp(share, kLeastShare, 1.0)));
-}
-
-int64_t Judged::first_step() const { return with_warmup.empty() ? -1 : with_warmup.rows.front()->step; }
-int64_t Judged::last_step() const { return with_warmup.empty() ? -1 : with_warmup.rows.back()->step; }
+int64_t RuleInput::first_step() const { return with_warmup.empty() ? -1 : with_warmup.rows.front()->step; }
+int64_t RuleInput::last_step() const { return with_warmup.empty() ? -1 : with_warmup.rows.back()->step; }
 
 bool is_compute(Category category) {
   return std::find(kLaunchPhases.begin(), kLaunchPhases.end(), category) != kLaunchPhases.end();
@@ -184,6 +165,12 @@ std::string text_ranks(const std::vector<int>& ranks) {
   constexpr size_t kShown = 8;
   for (size_t i = 0; i < ranks.size() && i < kShown; ++i) out += (i ? ", " : "") + std::to_string(ranks[i]);
   if (ranks.size() > kShown) out += formatted(" and {} more", ranks.size() - kShown);
+  return out;
+}
+
+std::string text_ranks_first(const std::vector<int>& ranks) {
+  std::string out = text_ranks(ranks);
+  out[0] = static_cast<char>(out[0] - 'a' + 'A');
   return out;
 }
 

@@ -1,22 +1,23 @@
-#include "diagnose/memory_view.h"
+#include "diagnose/rank_memory.h"
 
 #include <algorithm>
 
 #include "analyze/robust.h"
+#include "diagnose/rule_input.h"
 
-namespace stepscope::memory {
+namespace stepscope {
 namespace {
 
 // Context, communication buffers, libraries. Both figures are of different moments: a cache that was emptied in between
 // is no need.
 constexpr double kMostExtraShare = 0.05;
 
-void take_room(const Judged& j, RankMemory& m) {
-  if (const auto life = j.lives->find(m.rank); life != j.lives->end())
+void take_room(const RuleInput& in, RankMemory& m) {
+  if (const auto life = in.lives->find(m.rank); life != in.lives->end())
     m.capacity_bytes = static_cast<double>(life->second.device_memory_bytes);
-  if (!j.rooms) return;
-  const auto found = j.rooms->find(m.rank);
-  if (found == j.rooms->end()) return;
+  if (!in.rooms) return;
+  const auto found = in.rooms->find(m.rank);
+  if (found == in.rooms->end()) return;
   const DeviceRoom& room = found->second;
   // What torch says is what torch can have (a MIG slice, a limit of the driver); the board's size only where it is
   // silent.
@@ -36,10 +37,10 @@ double RankMemory::demand_share() const {
   return share(peak_bytes + own_extra_bytes + others_bytes + other_ranks_bytes);
 }
 
-std::vector<RankMemory> measured(const Judged& j) {
+std::vector<RankMemory> memory_of_ranks(const RuleInput& in) {
   std::vector<RankMemory> out;
-  const auto& rows = j.with_warmup.rows;
-  for (int rank : j.seen) {
+  const auto& rows = in.with_warmup.rows;
+  for (int rank : in.seen) {
     RankMemory m;
     m.rank = rank;
     bool seen = false;
@@ -60,41 +61,10 @@ std::vector<RankMemory> measured(const Judged& j) {
     }
     if (!seen) continue;
     if (!split.empty()) m.split_bytes = median(split), m.split_of_bytes = median(split_of);
-    take_room(j, m);
+    take_room(in, m);
     out.push_back(std::move(m));
   }
   return out;
-}
-
-Finding begin(const Judged& j, FindingKind kind, Severity severity) {
-  Finding f = Finding::of(kind);
-  f.severity = severity;
-  f.first_step = j.first_step();
-  f.last_step = j.last_step();
-  f.coverage = j.coverage;
-  f.confidence = 0.95;
-  return f;
-}
-
-std::string who(const std::vector<int>& ranks) {
-  std::string text = text_ranks(ranks);
-  text[0] = static_cast<char>(text[0] - 'a' + 'A');
-  return text;
-}
-
-}  // namespace stepscope::memory
-
-namespace stepscope {
-
-void judge_device_memory(const Judged& j, std::vector<Finding>& out) {
-  const std::vector<memory::RankMemory> ranks = memory::measured(j);
-  memory::judge_oom(j, ranks, out);
-  memory::judge_pressure(j, ranks, out);
-  memory::judge_creep(j, ranks, out);
-  memory::judge_fragments(j, ranks, out);
-  memory::judge_overhang(j, ranks, out);
-  memory::judge_imbalance(j, ranks, out);
-  memory::judge_lengths(j, ranks, out);
 }
 
 }  // namespace stepscope

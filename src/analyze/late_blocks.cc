@@ -1,0 +1,132 @@
+#include "analyze/late_blocks.h"
+
+#include <utility>
+
+#include "analyze/robust.h"
+
+namespace stepscope {
+
+namespace {
+
+constexpr size_t kMostBuckets = 64, kFewSteps = 4;
+constexpr float kBeyondNoise = 0.05f;  // of the rank's whole excess
+
+using Numbered = std::pair<size_t, LateBlock>;  // with the number of the block
+
+// Of block `i` of the list: whether the one before or behind it is late too.
+bool has_neighbour(const std::vector<Numbered>& list, size_t i) {
+  return (i > 0 && list[i - 1].first + 1 == list[i].first) ||
+         (i + 1 < list.size() && list[i].first + 1 == list[i + 1].first);
+}
+
+}  // namespace
+
+std::map<int, std::vector<LateBlock>> late_blocks(const Rows& rows, const BlockLimits& limits) {
+  std::map<int, std::vector<Numbered>> late;
+  size_t blocks = 0;
+  for (size_t from = 0; from < rows.size(); ++blocks) {
+    const size_t to = rows.size() - from < 2 * limits.rows ? rows.size() : from + limits.rows;
+    const Rows block = rows.slice(from, to);
+    for (const RankExcess& e : rank_excess(block, limits.straggler))
+      if (e.late) late[e.rank].push_back({blocks, {block, e}});
+    from = to;
+  }
+  std::map<int, std::vector<LateBlock>> out;
+  for (auto& [rank, list] : late) {
+    const bool often = static_cast<double>(list.size()) >= limits.least_share * static_cast<double>(blocks);
+    for (size_t i = 0; i < list.size(); ++i)
+      if (often || has_neighbour(list, i)) out[rank].push_back(std::move(list[i].second));
+  }
+  return out;
+}
+
+Rows rows_of(const std::vector<LateBlock>& blocks) {
+  Rows late;
+  for (const LateBlock& b : blocks)
+    for (size_t i = 0; i < b.rows.size(); ++i) late.add(*b.rows.rows[i], b.rows.weights[i]);
+  return late;
+}
+
+RankExcess overall(const std::vector<LateBlock>& blocks) {
+  RankExcess all = blocks.front().excess;
+  double rows = 0;
+  all.excess_ms = all.sigma_ms = all.z = all.positive = all.blame = all.victim_wait_ms = 0;
+  all.category_ms = all.own_ms = all.others_ms = {};
+  for (const LateBlock& b : blocks) {
+    const auto n = static_cast<double>(b.rows.size());
+    rows += n;
+    all.excess_ms += n * b.excess.excess_ms;
+    all.sigma_ms += n * b.excess.sigma_ms;
+    all.z = std::max(all.z, b.excess.z);
+    all.positive += n * b.excess.positive;
+    all.blame += n * b.excess.blame;
+    all.victim_wait_ms += n * b.excess.victim_wait_ms;
+    for (size_t c = 0; c < kCategoryCount; ++c) {
+      all.category_ms[c] += static_cast<float>(n * b.excess.category_ms[c]);
+      all.own_ms[c] += static_cast<float>(n * b.excess.own_ms[c]);
+      all.others_ms[c] += static_cast<float>(n * b.excess.others_ms[c]);
+    }
+  }
+  for (double* x : {&all.excess_ms, &all.sigma_ms, &all.positive, &all.blame, &all.victim_wait_ms}) *x /= rows;
+  for (size_t c = 0; c < kCategoryCount; ++c) {
+    all.category_ms[c] /= static_cast<float>(rows);
+    all.own_ms[c] /= static_cast<float>(rows);
+    all.others_ms[c] /= static_cast<float>(rows);
+  }
+  return all;
+}
+
+Reduction down_to_the_others(const Rows& rows, const std::vector<LateBlock>& blocks, int rank) {
+  std::map<const StepRow*, const RankExcess*> at;
+  for (const LateBlock& b : blocks)
+    for (const StepRow* row : b.rows.rows) at[row] = &b.excess;
+  return [&rows, at = std::move(at), rank](size_t i, const Cell& cell) {
+    LedgerMs cut{};
+    if (cell.rank != rank) return cut;
+    const auto found = at.find(rows.rows[i]);
+    if (found == at.end()) return cut;
+    const RankExcess& e = *found->second;
+    for (size_t c = 0; c < kCategoryCount; ++c)
+      if (e.category_ms[c] > kBeyondNoise * static_cast<float>(e.excess_ms)) cut[c] = e.category_ms[c];
+    return cut;
+  };
+}
+
+int first_late_bucket(const LateBlock& block, int rank, double least_ms) {
+  std::vector<double> lead;
+  for (size_t k = 0; k < kMostBuckets; ++k) {
+    std::vector<double> d;
+    for (const StepRow* row : block.rows.rows) {
+      const Cell* own = row->find(rank);
+      if (!own || own->bucket_ms.size() <= k) continue;
+      std::vector<double> others;  // a rank may have issued fewer buckets
+      for (const Cell& other : row->cells)
+        if (&other != own && other.bucket_ms.size() > k) others.push_back(other.bucket_ms[k]);
+      if (!others.empty()) d.push_back(own->bucket_ms[k] - median(std::move(others)));
+    }
+    if (d.size() < kFewSteps) break;
+    lead.push_back(median(std::move(d)));
+  }
+  for (size_t k = 0; k < lead.size(); ++k)
+    if (lead[k] > least_ms) return lead.size() > 1 ? static_cast<int>(k) : -1;
+  return -1;
+}
+
+double launching_share(const std::vector<LateBlock>& blocks, int rank, Category phase) {
+  double longer_ms = 0, launching_ms = 0;
+  const size_t c = index(phase);
+  for (const LateBlock& b : blocks)
+    for (const StepRow* row : b.rows.rows) {
+      const Cell* own = row->find(rank);
+      if (!own || !own->gpu) continue;
+      std::vector<double> ms, launching;
+      for (const Cell& other : row->cells)
+        if (&other != own && other.gpu) ms.push_back(other.ms[c]), launching.push_back(other.launching_ms[c]);
+      if (ms.empty()) continue;
+      longer_ms += own->ms[c] - median(std::move(ms));
+      launching_ms += own->launching_ms[c] - median(std::move(launching));
+    }
+  return longer_ms > 0 ? launching_ms / longer_ms : 0;
+}
+
+}  // namespace stepscope
