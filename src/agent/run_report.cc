@@ -7,8 +7,7 @@
 
 #include "base/file.h"
 #include "base/subprocess.h"
-#include "report/summary_html.h"
-#include "report/summary_json.h"
+#include "report/reporters.h"
 #include "report/summary_text.h"
 
 namespace stepscope {
@@ -78,20 +77,23 @@ Snapshot final_snapshot(Pipeline& pipeline, const AgentConfig& config, const Run
 
 std::string write_report(const Snapshot& snapshot, const AgentConfig& config, RunFolder& folder) {
   TextOptions options;
-  bool written = folder.write("final_summary.json", summary_json(snapshot));
-  if (written) options.files.push_back("final_summary.json");
-  if (config.html_report && folder.write("final_summary.html", summary_html(snapshot))) {
-    options.files.push_back("final_summary.html");
+  const Reporter* text = nullptr;  // comes last, since it names the others' files
+  for (const Reporter& reporter : reporters()) {
+    const bool asked = std::find(config.formats.begin(), config.formats.end(), reporter.name) != config.formats.end();
+    if (reporter.render == summary_text)
+      text = &reporter;
+    else if ((reporter.always || asked) && folder.write(std::string(reporter.file), reporter.render(snapshot, {})))
+      options.files.emplace_back(reporter.file);
   }
   if (folder) options.folder = folder.path();
-  options.files.push_back("final_summary.txt");
-  std::string text = summary_text(snapshot, options);
-  if (!folder.write("final_summary.txt", text)) {
+  options.files.emplace_back(text->file);
+  std::string page = text->render(snapshot, options);
+  if (!folder.write(options.files.back(), page)) {
     options.files.pop_back();
     if (options.files.empty()) options.folder.clear();
-    text = summary_text(snapshot, options);  // names only what is really there
+    page = text->render(snapshot, options);  // names only what is really there
   }
-  return text;
+  return page;
 }
 
 std::string manifest_json(const AgentConfig& config, const std::string& status, const RunEnd& end,

@@ -13,6 +13,7 @@
 #include "cli/agent_link.h"
 #include "cli/run_args.h"
 #include "cli/verbs.h"
+#include "report/reporters.h"
 
 namespace stepscope {
 namespace {
@@ -140,8 +141,9 @@ class FrontDoor {
     CLI::App* app = add("report", "Print the summary of a run again", [this] { return verb_report(report_); });
     app->alias("view");
     app->add_option("run", report_.path, "run folder, final_summary.json or folder of black boxes")->required();
-    app->add_flag("--html", report_.html, "write final_summary.html beside it instead");
-    app->add_option("--output", report_.output, "where the HTML goes")->needs("--html");
+    app->add_option("--format", report_.format, reporter_names() + " (default text)");
+    app->add_flag("--html", report_.html, "write final_summary.html into the run's folder");
+    app->add_option("--output", report_.output, "a file to write instead of printing");
   }
 
   void add_compare() {

@@ -35,8 +35,9 @@ int verb_doctor(const DoctorVerb& verb);
 
 struct ReportVerb {
   std::string path;  // run folder, final_summary.json or folder of rings
-  bool html = false;
-  std::string output;  // of the HTML; "" = final_summary.html beside the summary
+  std::string format = "text";  // of report/reporters.h
+  bool html = false;            // the same as format "html", into final_summary.html beside the summary
+  std::string output;           // a file; "" = stdout
 };
 int verb_report(const ReportVerb& verb);
 

@@ -39,10 +39,6 @@ Evidence fact(std::string name, double value, std::optional<int> rank = std::nul
               std::optional<double> others = std::nullopt);
 Evidence words(std::string name, std::string text, std::optional<int> rank = std::nullopt);
 
-std::string bytes_text(double bytes);                   // "1.5 GB", powers of ten
-std::string ranks_text(const std::vector<int>& ranks);  // "rank 1", "ranks 0, 2 and 3"
-std::string duration_text(double seconds);
-
 // The families, one file each.
 void judge_cpu(const HostFacts&, const HostThresholds&, std::vector<Finding>&);
 void judge_memory(const HostFacts&, const HostThresholds&, std::vector<Finding>&);

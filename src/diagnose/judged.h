@@ -157,9 +157,4 @@ void say_who_was_seen(const Judged&, std::vector<Finding>&);
 // The model's own compute: forward, backward, optimizer.
 bool is_compute(Category category);
 
-// Text helpers shared by titles: "48 ms", "1.5 s", "21 %", "ranks 0, 2, 3".
-std::string text_ms(double ms);
-std::string text_share(double share);
-std::string text_ranks(const std::vector<int>& ranks);
-
 }  // namespace stepscope

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/text_format.h"
 #include "analyze/robust.h"
 
 namespace stepscope::memory {
@@ -77,9 +78,7 @@ Finding begin(const Judged& j, FindingKind kind, Severity severity) {
 }
 
 std::string who(const std::vector<int>& ranks) {
-  std::string text = text_ranks(ranks);
-  text[0] = static_cast<char>(text[0] - 'a' + 'A');
-  return text;
+  return capitalized(format_ranks(ranks));
 }
 
 }  // namespace stepscope::memory

@@ -11,8 +11,6 @@
 
 namespace stepscope::memory {
 
-using host::bytes_text;
-using host::duration_text;
 using host::fact;
 
 struct RankMemory {

@@ -25,17 +25,17 @@ void judge_bound(const Judged& j, std::vector<Finding>& out) {
   if (j.share_severity(h2d) != Severity::kInfo) {
     Finding f = j.of_job(FindingKind::kH2dBound, Category::kH2d, h2d, j.share_severity(h2d));
     f.saves_share = saved_without(j, Category::kH2d);
-    f.title = formatted("Copies to the device take {} of the time", text_share(h2d));
-    f.action = "pin memory and copy with non_blocking=True, so that copies overlap with compute";
+    f.title = formatted("Copies to the device take {} of the time", format_percent(h2d));
+    f.action = "Pin memory and copy with non_blocking=True, so that copies overlap with compute";
     out.push_back(std::move(f));
   }
   const double residual = j.share_of_job(Category::kUnattributed);
   if (j.share_severity(residual) != Severity::kInfo &&
       j.per_step_ms(Category::kUnattributed) >= j.limits->wait_heavy_min_ms) {
     Finding f = j.of_job(FindingKind::kWaitHeavy, Category::kUnattributed, residual, j.share_severity(residual));
-    f.title = formatted("{} of the time belongs to no known phase, {} per step", text_share(residual),
-                        text_ms(j.per_step_ms(Category::kUnattributed)));
-    f.action = "name the code between the phases with stepscope.trace_phase to see what it is";
+    f.title = formatted("{} of the time belongs to no known phase, {} per step", format_percent(residual),
+                        format_ms(j.per_step_ms(Category::kUnattributed)));
+    f.action = "Name the code between the phases with stepscope.trace_phase to see what it is";
     out.push_back(std::move(f));
   }
 }

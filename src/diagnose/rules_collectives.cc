@@ -44,10 +44,10 @@ void judge_collectives(const Judged& j, std::vector<Finding>& out) {
   // Of meetings with ranks that were not seen the transfer is not known.
   const bool known = share > 0 || j.share_of_job(Category::kUnresolved) <= 0;
   f.title = known ? formatted("{:.0f} small collectives per step beside the gradients' take {} of the time", per_step,
-                              text_share(share))
+                              format_percent(share))
                   : formatted("{:.0f} small collectives per step beside the gradients'; what they take cannot be told",
                               per_step);
-  f.action = "reduce metrics together and every N steps; broadcast_buffers=False where no layer needs it";
+  f.action = "Reduce metrics together and every N steps; broadcast_buffers=False where no layer needs it";
   f.evidence.push_back({"small_collectives_per_step", {}, per_step, {}, ""});
   out.push_back(std::move(f));
 }

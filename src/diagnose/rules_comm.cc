@@ -51,10 +51,10 @@ void judge_comm(const Judged& j, std::vector<Finding>& out) {
   if (link >= j.limits->comm_bound_warn) {
     const Severity severity = link >= j.limits->comm_bound_crit ? Severity::kCrit : Severity::kWarn;
     Finding f = j.of_job(FindingKind::kCommBound, Category::kCommTransfer, exposed, severity);
-    f.title = formatted("Communication that nothing hides takes {} of the time, {} per step", text_share(exposed),
-                        text_ms(j.per_step_ms(Category::kCommTransfer)));
+    f.title = formatted("Communication that nothing hides takes {} of the time, {} per step", format_percent(exposed),
+                        format_ms(j.per_step_ms(Category::kCommTransfer)));
     f.action =
-        "send less or hide more: larger batches or accumulation with no_sync, gradient compression, larger buckets, a "
+        "Send less or hide more: larger batches or accumulation with no_sync, gradient compression, larger buckets, a "
         "faster link";
     out.push_back(std::move(f));
     return;
@@ -63,9 +63,9 @@ void judge_comm(const Judged& j, std::vector<Finding>& out) {
   f.cause = Cause::kContention;
   f.evidence.push_back({"comm_usual_share", {}, link, {}, ""});
   f.title = formatted("Communication takes {} of the time; with no step slower than usual it would take {}",
-                      text_share(exposed), text_share(link));
+                      format_percent(exposed), format_percent(link));
   f.action =
-      "the same data go faster in quiet steps: leave cores to the threads that carry them, fewer ranks or threads per "
+      "The same data go faster in quiet steps: leave cores to the threads that carry them, fewer ranks or threads per "
       "host";
   out.push_back(std::move(f));
 }

@@ -25,13 +25,13 @@ void add_standstill(const Judged& j, const std::vector<OpenStep>& overdue, Findi
   for (const OpenStep& open : overdue) ranks.push_back(open.rank);
   const std::string phase = longest.phase == Category::kUnattributed ? "" : formatted(", in {}", name(longest.phase));
   const std::string words =
-      formatted("step {} of {} has not ended after {:.0f} s{}", longest.step, text_ranks(ranks), longest.open_s, phase);
+      formatted("step {} of {} has not ended after {:.0f} s{}", longest.step, format_ranks(ranks), longest.open_s, phase);
   if (f.title.empty())
-    f.title = "S" + words.substr(1);
+    f.title = capitalized(words);
   else
     f.title += "; " + words;
   if (f.action.empty())
-    f.action = "see what these ranks are at: py-spy dump, or the job's log; the figures rest on the steps before";
+    f.action = "See what these ranks are at: py-spy dump, or the job's log; the figures rest on the steps before";
   const double share = longest.open_s / (longest.open_s + j.run_wall_ms * 1e-3);
   if (share >= j.limits->warn_share) f.severity = std::max(f.severity, Severity::kWarn);
   if (share > f.cost_share) {
@@ -52,14 +52,14 @@ void judge_data(const Judged& j, std::vector<Finding>& out) {
     if (!j.over || j.unhooked) return;  // the hooks are missing, not the training: OBSERVER_DEGRADED says so
     out.push_back(
         about_data(FindingKind::kNoData, "No training step was seen",
-                   "check that the script trains with torch and an optimizer; mark steps with stepscope.trace_step"));
+                   "Check that the script trains with torch and an optimizer; mark steps with stepscope.trace_step"));
     return;
   }
   const auto needed = static_cast<uint32_t>(t.warmup_steps + t.min_steps);
   if (j.steps_closed < needed) {
     Finding f = about_data(FindingKind::kWarmup,
                            formatted("{} steps seen, {} are needed for a verdict", j.steps_closed, needed),
-                           "let it run longer");
+                           "Let it run longer");
     f.coverage = j.coverage;
     out.push_back(std::move(f));
     return;
@@ -81,15 +81,15 @@ void judge_data(const Judged& j, std::vector<Finding>& out) {
     return;
   }
   std::string title = j.half_seen() ? formatted("{} of {} ranks were seen", j.ever_seen, j.world)
-                                    : formatted("Figures rest on {} of all ranks and steps", text_share(j.coverage));
+                                    : formatted("Figures rest on {} of all ranks and steps", format_percent(j.coverage));
   if (priced)
-    title += formatted("; {} of the time of those seen goes into waiting for {}", text_share(unresolved),
+    title += formatted("; {} of the time of those seen goes into waiting for {}", format_percent(unresolved),
                        j.half_seen() ? "the others, or into the link: which of them cannot be told"
                                      : "ranks whose part was not seen, or into the link: which of them cannot be told");
   Finding f =
       about_data(FindingKind::kIncompleteData, std::move(title),
-                 j.half_seen() ? "observe the job's other nodes too; a verdict about the whole job needs every rank"
-                               : "see the observer section for what was not seen and why");
+                 j.half_seen() ? "Observe the job's other nodes too; a verdict about the whole job needs every rank"
+                               : "See the observer section for what was not seen and why");
   f.coverage = j.coverage;
   f.of_seen = j.half_seen();
   if (priced) {
@@ -105,7 +105,7 @@ void judge_data(const Judged& j, std::vector<Finding>& out) {
     f.evidence.push_back({"unresolved_ms_per_step", {}, j.per_step_ms(Category::kUnresolved), {}, ""});
   }
   if (!silent.empty())
-    f.evidence.push_back({"ranks_without_steps", {}, static_cast<double>(silent.size()), {}, text_ranks(silent)});
+    f.evidence.push_back({"ranks_without_steps", {}, static_cast<double>(silent.size()), {}, format_ranks(silent)});
   if (missing > 0) f.evidence.push_back({"ranks_not_seen", {}, static_cast<double>(missing), {}, ""});
   if (!overdue.empty()) add_standstill(j, overdue, f);
   out.push_back(std::move(f));

@@ -27,9 +27,9 @@ void judge_host_bound(const Judged& j, std::vector<Finding>& out) {
   f.evidence = {{"host_bound_share", {}, share, {}, ""},
                 {"host_bound_ms_per_step", {}, j.per_step_ms(starved_ms), {}, ""}};
   f.title =
-      formatted("The GPU waits for the host: in {} of the time it runs dry behind the launches", text_share(share));
+      formatted("The GPU waits for the host: in {} of the time it runs dry behind the launches", format_percent(share));
   f.action =
-      "larger batches, torch.compile or CUDA graphs launch fewer and larger kernels; look for Python work inside the "
+      "Larger batches, torch.compile or CUDA graphs launch fewer and larger kernels; look for Python work inside the "
       "step";
   out.push_back(std::move(f));
 }
@@ -85,9 +85,9 @@ void judge_sync(const Judged& j, std::vector<Finding>& out) {
     f.evidence.push_back({"blocked_ms", {}, static_cast<double>(sites[i].total_ns) * 1e-6, {}, sites[i].site});
   if (!sites.empty()) where = " at " + sites[0].site;
   f.title = formatted("Every step waits for the device{}: the host stands {} of the time and cannot launch ahead",
-                      where, text_share(blocked));
+                      where, format_percent(blocked));
   f.action =
-      "read losses and metrics every n steps, or keep them on the device until then (no .item(), .cpu(), print per "
+      "Read losses and metrics every n steps, or keep them on the device until then (no .item(), .cpu(), print per "
       "step)";
   out.push_back(std::move(f));
 }

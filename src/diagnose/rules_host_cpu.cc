@@ -103,9 +103,9 @@ void high_cpu(const HostFacts& facts, const HostThresholds& limits, const std::v
   f.severity = by_cost(f.cost_share, limits);
   f.coverage = facts.ranks.empty() ? 0 : static_cast<double>(delays.size()) / static_cast<double>(facts.ranks.size());
   f.title = delays.empty()
-                ? formatted("The {} cores of the host are {:.0f} % busy", facts.cores, 100 * busy)
-                : formatted("The {} cores of the host are {:.0f} % busy; ranks wait {:.0f} % of the time for a core",
-                            facts.cores, 100 * busy, 100 * delay);
+                ? formatted("The {} cores of the host are {} busy", facts.cores, format_percent(busy))
+                : formatted("The {} cores of the host are {} busy; ranks wait {} of the time for a core",
+                            facts.cores, format_percent(busy), format_percent(delay));
   f.action =
       "Run fewer processes or threads on this host (loader workers, OMP_NUM_THREADS), or use one with more cores";
   f.evidence = {fact("cpu_share", busy), fact("cores", facts.cores)};
@@ -143,10 +143,10 @@ void one_rank(const Delay& d, double others, const HostFacts& facts, const HostT
   f.cost_seconds = f.cost_share * seconds_of(d.part == 1 ? d.window : whole);
   f.severity = by_cost(f.cost_share, limits);
   f.first_step = first_step_above(r, r.run_delay_share, base + limits.run_delay_excess_share);
-  f.title = formatted("Rank {} waits {:.0f} % of the time for a core (the others {:.0f} %)", r.rank, 100 * d.share,
-                      100 * others);
+  f.title = formatted("Rank {} waits {} of the time for a core (the others {})", r.rank, format_percent(d.share),
+                      format_percent(others));
   if (facts.ranks.size() == 1)
-    f.title = formatted("Rank {} waits {:.0f} % of the time for a core", r.rank, 100 * d.share);
+    f.title = formatted("Rank {} waits {} of the time for a core", r.rank, format_percent(d.share));
   f.action = r.affinity_cores && *r.affinity_cores <= 2
                  ? formatted("It may use {} core(s) only: widen its affinity or move its neighbours to other cores",
                              *r.affinity_cores)
@@ -182,7 +182,7 @@ void all_ranks(const HostFacts& facts, const HostThresholds& limits, const std::
   f.cost_seconds = f.cost_share * seconds_of(steady_window(facts));
   f.severity = by_cost(f.cost_share, limits);
   f.coverage = static_cast<double>(delays.size()) / static_cast<double>(facts.ranks.size());
-  f.title = formatted("Ranks wait {:.0f} % of the time for a core while the host has free ones", 100 * delay);
+  f.title = formatted("Ranks wait {} of the time for a core while the host has free ones", format_percent(delay));
   f.action = "Check the affinity of the ranks (taskset, numactl, cpuset, OMP settings): they share too few cores";
   f.evidence.push_back(fact("run_delay_share", delay));
   const auto busy = values_in(facts.host.cpu_share, steady_window(facts));
@@ -225,8 +225,8 @@ std::vector<int> throttled(const HostFacts& facts, const HostThresholds& limits,
     f.cause = Cause::kCgroupQuota;
     f.pattern = "chronic";
     const std::string limit = g.cpu_limit_cores ? formatted(" of {:.2g} cores", *g.cpu_limit_cores) : "";
-    f.title = formatted("The CPU quota{} stops {} in {:.0f} % of the scheduler periods", limit, ranks_text(f.ranks),
-                        100 * share);
+    f.title = formatted("The CPU quota{} stops {} in {} of the scheduler periods", limit, format_ranks(f.ranks),
+                        format_percent(share));
     f.action = "Raise the CPU limit of the container or job, or run fewer loader workers and threads inside it";
     f.evidence.push_back(fact("throttled_period_share", share));
     if (!lost_ms.empty()) f.evidence.push_back(fact("throttled_ms_per_s", median(lost_ms)));
@@ -256,8 +256,8 @@ void starved_workers(const HostFacts& facts, const HostThresholds& limits, std::
   f.ranks = ranks;
   f.phase = "input_wait";
   f.cause = Cause::kWorkersWithoutCores;
-  f.title = formatted("Child processes (loader workers) of {} wait {:.0f} % of the time for a core", ranks_text(ranks),
-                      100 * median(shares));
+  f.title = formatted("Child processes (loader workers) of {} wait {} of the time for a core", format_ranks(ranks),
+                      format_percent(median(shares)));
   f.action = "Give the loader workers cores of their own, or use fewer of them";
   for (size_t i = 0; i < ranks.size() && i < 8; ++i)
     f.evidence.push_back(fact("worker_run_delay_share", shares[i], ranks[i]));

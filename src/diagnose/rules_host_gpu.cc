@@ -35,7 +35,7 @@ Finding about(FindingKind kind, const Used& u, const HostFacts& facts) {
   return f;
 }
 
-std::string of_ranks(const Used& u) { return formatted("{} ({})", u.label, ranks_text(u.device->ranks)); }
+std::string of_ranks(const Used& u) { return formatted("{} ({})", u.label, format_ranks(u.device->ranks)); }
 
 // Clock of the points at which `flag` is set (or not).
 std::vector<double> clocks_where(const DeviceFacts& d, const SampledSeries& flag, bool set, const Window& w) {
@@ -83,7 +83,7 @@ void utilization(const std::vector<Used>& used, const HostFacts& facts, const Ho
     f.job_scope = true;
     f.clock = "gpu";
     f.coverage = coverage;
-    f.title = formatted("GPUs run kernels {:.0f} % of the time", 100 * level);
+    f.title = formatted("GPUs run kernels {} of the time", format_percent(level));
     f.action = "Look at the step-time findings for what the GPUs wait for: input, the host, communication";
     f.evidence.push_back(fact("gpu_utilization_share", level));
     for (size_t i = 0; i < measured.size() && i < 8; ++i) {
@@ -101,7 +101,7 @@ void utilization(const std::vector<Used>& used, const HostFacts& facts, const Ho
   const Used &a = *measured[static_cast<size_t>(low - means.begin())],
              &b = *measured[static_cast<size_t>(high - means.begin())];
   f.title =
-      formatted("{} is used {:.0f} % of the time, {} {:.0f} %", of_ranks(a), 100 * *low, of_ranks(b), 100 * *high);
+      formatted("{} is used {} of the time, {} {}", of_ranks(a), format_percent(*low), of_ranks(b), format_percent(*high));
   f.action = "A rank that waits shows high use while NCCL kernels spin: trust the step-time findings for the culprit";
   f.evidence = {fact("lowest_utilization_share", *low), fact("highest_utilization_share", *high)};
   out.push_back(std::move(f));
@@ -128,7 +128,7 @@ void throttled(const Used& u, const std::vector<Used>& all, const HostFacts& fac
   f.cause = bits & (kClockSwThermal | kClockHwThermal) ? Cause::kThermal
             : bits & kClockHwPowerBrake                ? Cause::kPowerBrake
                                                        : Cause::kHardwareSlowdown;
-  f.title = formatted("{} is slowed down ({}) in {:.0f} % of the samples", of_ranks(u), f.cause.text(), 100 * share);
+  f.title = formatted("{} is slowed down ({}) in {} of the samples", of_ranks(u), f.cause.text(), format_percent(share));
   f.action = f.cause == Cause::kThermal
                  ? "Check cooling and air flow of that GPU, or move the job off the node"
                  : "Check power supply and cables of that node: the hardware holds the clocks down";
@@ -144,7 +144,7 @@ void hot(const Used& u, const HostFacts& facts, const HostThresholds& limits, st
   if (d.temperature_slowdown_c) limit = std::min(limit, *d.temperature_slowdown_c - limits.gpu_hot_margin_c);
   if (d.temperature_c.max < limit) return;
   Finding f = about(FindingKind::kGpuHot, u, facts);
-  f.title = formatted("{} reached {:.0f} degrees Celsius", of_ranks(u), d.temperature_c.max);
+  f.title = formatted("{} reached {:.0f} °C", of_ranks(u), d.temperature_c.max);
   f.action = "Check cooling; near the slow-down temperature the clocks will fall";
   f.evidence = {fact("temperature_max_c", d.temperature_c.max), fact("temperature_mean_c", d.temperature_c.mean)};
   if (d.temperature_slowdown_c) f.evidence.push_back(fact("temperature_slowdown_c", *d.temperature_slowdown_c));
@@ -200,8 +200,8 @@ void power_limited(const std::vector<Used>& all, const HostFacts& facts, const H
   }
   if (count == 0) return;
   normal.clock = "gpu";
-  normal.title = formatted("{} of {} GPUs run at their power limit in {:.0f} % of the samples or more", count,
-                           all.size(), 100 * lowest);
+  normal.title = formatted("{} of {} GPUs run at their power limit in {} of the samples or more", count,
+                           all.size(), format_percent(lowest));
   normal.action = "Normal for busy GPUs: more power would be more speed, nothing is wrong";
   normal.evidence = {fact("power_cap_share", highest)};
   if (count == all.size()) {

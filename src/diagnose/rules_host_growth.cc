@@ -56,20 +56,19 @@ Finding report(const std::vector<Grower>& growers, bool stairs, const HostFacts&
     const auto uss = g.rank->uss_bytes.last_or_null();
     if (uss) f.evidence.push_back(fact("uss_bytes", *uss, g.rank->rank));
   }
-  std::string who = ranks_text(f.ranks);
-  who[0] = 'R';
+  const std::string who = capitalized(format_ranks(f.ranks));
   const char* verb = f.ranks.size() == 1 ? "grows" : "grow";
   std::string rate =
-      per_step > 0 ? formatted("{} per step", bytes_text(per_step)) : formatted("{}/s", bytes_text(total_per_s));
+      per_step > 0 ? formatted("{} per step", format_bytes(per_step)) : formatted("{}/s", format_bytes(total_per_s));
   if (stairs)
-    rate = formatted("in stairs of {}", bytes_text(height));
+    rate = formatted("in stairs of {}", format_bytes(height));
   else
     rate = "by " + rate;
-  f.title = formatted("{}: host memory {} {} ({} so far)", who, verb, rate, bytes_text(largest));
+  f.title = formatted("{}: host memory {} {} ({} so far)", who, verb, rate, format_bytes(largest));
   if (left && total_per_s > 0) {
     const double eta_s = *left / total_per_s;
     f.evidence.push_back(fact("seconds_to_limit", eta_s));
-    if (eta_s < 30 * 86400) f.title += formatted(", memory is full in {}", duration_text(eta_s));
+    if (eta_s < 30 * 86400) f.title += formatted(", memory is full in {}", format_seconds(eta_s));
     if (eta_s <= limits.creep_eta_crit_s) f.severity = Severity::kCrit;
   }
   f.action =

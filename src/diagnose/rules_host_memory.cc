@@ -71,14 +71,14 @@ void judge_memory(const HostFacts& facts, const HostThresholds& limits, std::vec
     f.title = formatted("The kernel killed {} process(es) in the ranks' cgroup for lack of memory", kills);
   } else if (near) {
     f.cause = Cause::kNearLimit;
-    f.title = formatted("{:.0f} % of the {} of memory of {} were in use (page cache not counted)",
-                        100 * level->used_share, bytes_text(level->limit_bytes), level->where);
+    f.title = formatted("{} of the {} of memory of {} were in use (page cache not counted)",
+                        format_percent(level->used_share), format_bytes(level->limit_bytes), level->where);
   } else if (swaps) {
     f.cause = Cause::kSwap;
-    f.title = formatted("The host swaps: {}/s in, {}/s out", bytes_text(swap_in), bytes_text(swap_out));
+    f.title = formatted("The host swaps: {}/s in, {}/s out", format_bytes(swap_in), format_bytes(swap_out));
   } else {
     f.cause = Cause::kReclaim;
-    f.title = formatted("Tasks stand still for memory {:.0f} % of the time", 100 * stalled);
+    f.title = formatted("Tasks stand still for memory {} of the time", format_percent(stalled));
   }
   f.action = "Lower the memory per rank (batch size, loader workers, prefetch, offloading), or raise the limit";
   if (level) {

@@ -28,7 +28,7 @@ void copy_on_write(const RankProcess& r, const HostFacts& facts, std::vector<Fin
   f.cause = Cause::kCopyOnWrite;
   f.severity = Severity::kWarn;
   f.title = formatted("Loader workers of rank {} copied {} of their parent's memory in {}; {} more may follow", r.rank,
-                      bytes_text(grown), duration_text(g.seconds), bytes_text(g.shared_anon_last_bytes));
+                      format_bytes(grown), format_seconds(g.seconds), format_bytes(g.shared_anon_last_bytes));
   f.action =
       "Keep the data set's samples in numpy or Arrow arrays instead of lists of Python objects, or share them by mmap";
   f.evidence = {fact("worker_uss_growth_bytes", grown, r.rank), fact("workers", g.workers, r.rank),
@@ -55,8 +55,8 @@ void leak(const RankProcess& r, const HostFacts& facts, const HostThresholds& li
   f.pattern = "drifting";
   f.severity = Severity::kWarn;
   f.first_step = v.first_step;
-  f.title = formatted("Processes below rank {} (loader workers) hold {} more, {}/s", r.rank, bytes_text(v.growth_bytes),
-                      bytes_text(v.bytes_per_s));
+  f.title = formatted("Processes below rank {} (loader workers) hold {} more, {}/s", r.rank, format_bytes(v.growth_bytes),
+                      format_bytes(v.bytes_per_s));
   f.action = "Look for what the data set keeps per sample: open files, decoded images, caches without a bound";
   f.evidence = {fact("worker_held_growth_bytes", v.growth_bytes, r.rank), fact("bytes_per_s", v.bytes_per_s, r.rank)};
   if (v.bytes_per_step) f.evidence.push_back(fact("bytes_per_step", *v.bytes_per_step, r.rank));

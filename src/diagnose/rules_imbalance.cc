@@ -153,9 +153,9 @@ void judge_imbalance(const Judged& j, std::vector<Finding>& out) {
   f.first_step = j.onset(j.limits->onset_share * mean_ms, figure);
   f.last_step = j.last_step();
   f.title = formatted("Ranks take turns at being late, the one with more work in the step: {} of the time",
-                      text_share(share));
+                      format_percent(share));
   f.action =
-      "give every rank about the same work per step: sort or pack by length, fill batches by tokens and not by samples";
+      "Give every rank about the same work per step: sort or pack by length, fill batches by tokens and not by samples";
   f.evidence = {{"lost_ms_per_step", {}, mean_ms, {}, ""},
                 {"correlation_with_work", {}, correlation, {}, by_tokens >= by_samples ? "tokens" : "samples"},
                 {"most_often_last_share", {}, most_often_first(own, j.baseline), {}, ""}};

@@ -34,10 +34,10 @@ double blocked_share(const Judged& j) {
 }
 
 void tell_cause(const Judged& j, Finding& f) {
-  f.action = "make batches arrive faster: more loader workers, cheaper transforms, faster storage";
+  f.action = "Make batches arrive faster: more loader workers, cheaper transforms, faster storage";
   if (j.batches_ahead() == 0) {
     f.cause = Cause::kInProcess;
-    f.action = "load in worker processes (num_workers of the DataLoader), so that loading overlaps with the step";
+    f.action = "Load in worker processes (num_workers of the DataLoader), so that loading overlaps with the step";
     return;
   }
   const double blocked = blocked_share(j);
@@ -45,7 +45,7 @@ void tell_cause(const Judged& j, Finding& f) {
   if (blocked >= j.limits->input_head_of_line_share) {
     f.cause = Cause::kHeadOfLine;
     f.action =
-        "single slow samples hold back batches that are finished: raise prefetch_factor, set in_order=False, or make "
+        "Single slow samples hold back batches that are finished: raise prefetch_factor, set in_order=False, or make "
         "those samples cheaper; more workers do not help";
   } else {
     f.cause = Cause::kRateDeficit;
@@ -67,15 +67,15 @@ void judge_input(const Judged& j, std::vector<Finding>& out) {
       cut[index(Category::kInputWait)] = static_cast<float>(starved_ms(cell));
       return cut;
     });
-    f.title = formatted("Training waits {} of the time for its input, {} per step", text_share(starved),
-                        text_ms(j.per_step_ms(starved_ms)));
+    f.title = formatted("Training waits {} of the time for its input, {} per step", format_percent(starved),
+                        format_ms(j.per_step_ms(starved_ms)));
     tell_cause(j, f);
     out.push_back(std::move(f));
   } else if (j.share_severity(handover) != Severity::kInfo) {
     Finding f = j.of_job(FindingKind::kInputBound, Category::kInputWait, handover, Severity::kInfo, handover_ms);
     f.cause = Cause::kHandover;
     f.title = formatted("The loader is ahead, but taking a batch over from its worker costs {} per step ({})",
-                        text_ms(j.per_step_ms(handover_ms)), text_share(handover));
+                        format_ms(j.per_step_ms(handover_ms)), format_percent(handover));
     f.action =
         "pin_memory=True takes batches over in another thread; fewer and larger tensors per batch cost less; cheap "
         "samples need no workers";

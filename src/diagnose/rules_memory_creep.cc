@@ -55,7 +55,7 @@ void tell_limit(Finding& f, const Judged& j, const std::vector<Grower>& growers)
   f.title += formatted(", out of memory in {:.0f} steps", steps);
   if (seconds > 1e9) return;
   f.evidence.push_back(fact("seconds_to_out_of_memory", seconds));
-  f.title += formatted(" ({})", duration_text(seconds));
+  f.title += formatted(" ({})", format_seconds(seconds));
   if (f.kind == FindingKind::kMemoryCreep && seconds <= j.limits->device_creep_eta_crit_s) f.severity = Severity::kCrit;
 }
 
@@ -82,12 +82,12 @@ Finding report(const Judged& j, const std::vector<Grower>& growers, bool early) 
     if (epoch) f.evidence.push_back(fact("bytes_per_epoch", *g.verdict.bytes_per_step * *epoch, g.rank->rank));
     f.evidence.push_back(fact("allocated_bytes", g.rank->allocated_bytes, g.rank->rank));
   }
-  f.title = formatted("{}: device memory grows by {} per step{} ({} so far{})", who(f.ranks), bytes_text(per_step),
-                      stairs ? " in stairs" : "", bytes_text(grown),
-                      epoch ? formatted(", {} per epoch", bytes_text(per_step * *epoch)) : "");
+  f.title = formatted("{}: device memory grows by {} per step{} ({} so far{})", who(f.ranks), format_bytes(per_step),
+                      stairs ? " in stairs" : "", format_bytes(grown),
+                      epoch ? formatted(", {} per epoch", format_bytes(per_step * *epoch)) : "");
   tell_limit(f, j, growers);
   f.action =
-      "look for tensors kept from step to step: losses or outputs collected with their graph (.detach(), .item()), "
+      "Look for tensors kept from step to step: losses or outputs collected with their graph (.detach(), .item()), "
       "hidden states carried over, "
       "metrics on the device, caches without a bound";
   return f;

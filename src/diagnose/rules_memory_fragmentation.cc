@@ -25,8 +25,8 @@ void judge_fragments(const Judged& j, const std::vector<RankMemory>& ranks, std:
   }
   if (!worst) return;
   f.title = formatted("{}: {} of device memory lie in fragments that nothing fits into, {} of what torch has reserved",
-                      who(f.ranks), bytes_text(*worst->split_bytes),
-                      text_share(*worst->split_bytes / *worst->split_of_bytes));
+                      who(f.ranks), format_bytes(*worst->split_bytes),
+                      format_percent(*worst->split_bytes / *worst->split_of_bytes));
   f.action =
       "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; round lengths up to few sizes; allocate what stays before "
       "what goes";

@@ -22,9 +22,9 @@ void judge_imbalance(const Judged& j, const std::vector<RankMemory>& ranks, std:
   f.ranks = {worst->rank};
   f.title =
       formatted("Rank {} needs {} of device memory, the others {}: {} limits the batch size", worst->rank,
-                bytes_text(worst->peak_bytes), bytes_text(usual), j.half_seen() ? "of those seen it" : "it alone");
+                format_bytes(worst->peak_bytes), format_bytes(usual), j.half_seen() ? "of those seen it" : "it alone");
   f.action =
-      "look at what only this rank holds (logits, optimizer state, a metric, evaluation, tensors loaded to cuda:0); "
+      "Look at what only this rank holds (logits, optimizer state, a metric, evaluation, tensors loaded to cuda:0); "
       "even out stages of a pipeline";
   Evidence e = fact("peak_allocated_bytes", worst->peak_bytes, worst->rank, usual);
   f.evidence = {std::move(e), fact("excess_share", worst->peak_bytes / usual - 1, worst->rank),

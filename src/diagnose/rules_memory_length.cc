@@ -38,10 +38,10 @@ void judge_lengths(const Judged& j, const std::vector<RankMemory>& ranks, std::v
   if (f.job_scope) f.ranks.clear();
   f.title =
       formatted("Memory follows the size of the batch (r = {:.2f}): no leak. The largest so far ({:.0f} {}s) needed {}",
-                correlation, largest_size, unit, bytes_text(worst->peak_bytes));
-  if (worst->capacity_bytes > 0) f.title += formatted(" of {}", bytes_text(worst->capacity_bytes));
+                correlation, largest_size, unit, format_bytes(worst->peak_bytes));
+  if (worst->capacity_bytes > 0) f.title += formatted(" of {}", format_bytes(worst->capacity_bytes));
   f.action =
-      "try the longest batch of the data set first; limit the length, or fill batches by tokens instead of samples";
+      "Try the longest batch of the data set first; limit the length, or fill batches by tokens instead of samples";
   out.push_back(std::move(f));
 }
 

@@ -28,7 +28,7 @@ void judge_overhang(const Judged& j, const std::vector<RankMemory>& ranks, std::
   }
   if (!worst) return;
   f.title = formatted("{}: torch has reserved {}, but never more than {} were in use", who(f.ranks),
-                      bytes_text(worst->reserved_bytes), bytes_text(worst->peak_bytes));
+                      format_bytes(worst->reserved_bytes), format_bytes(worst->peak_bytes));
   f.action =
       "torch.cuda.empty_cache() once after the phase that needed it, or expandable_segments; sizes that change every "
       "step leave blocks behind";

@@ -14,7 +14,7 @@ constexpr size_t kMaxNamed = 4;
 std::string tenants_text(const std::vector<DeviceTenant>& others) {
   std::string out;
   for (size_t i = 0; i < others.size() && i < kMaxNamed; ++i)
-    out += formatted("{}pid {} holds {}", i ? ", " : "", others[i].pid, bytes_text(others[i].bytes));
+    out += formatted("{}pid {} holds {}", i ? ", " : "", others[i].pid, format_bytes(others[i].bytes));
   if (others.size() > kMaxNamed) out += formatted(", {} more", others.size() - kMaxNamed);
   return out;
 }
@@ -37,10 +37,10 @@ void judge_pressure(const Judged& j, const std::vector<RankMemory>& ranks, std::
   f.cause = guests ? Cause::kOtherProcesses : Cause::kNearLimit;
   if (worst->demand_share() >= j.limits->device_memory_at_share) f.severity = Severity::kCrit;
   f.title = formatted("{}: {} of the device's {} are needed at the peak", who(f.ranks),
-                      text_share(worst->demand_share()), bytes_text(worst->capacity_bytes));
+                      format_percent(worst->demand_share()), format_bytes(worst->capacity_bytes));
   if (!worst->others.empty()) f.title += ", part of it by others: " + tenants_text(worst->others);
-  f.action = guests ? "move the other processes off this device, or give each job devices of its own"
-                    : "smaller micro-batches, activation checkpointing or sharding of states; a longer batch than "
+  f.action = guests ? "Move the other processes off this device, or give each job devices of its own"
+                    : "Smaller micro-batches, activation checkpointing or sharding of states; a longer batch than "
                       "those seen may not fit";
   for (const RankMemory& m : ranks) {
     if (f.evidence.size() >= 12 || m.demand_share() < j.limits->device_memory_near_share) continue;

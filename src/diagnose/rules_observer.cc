@@ -13,9 +13,9 @@ Finding hooks_missing(const UnhookedProcess& process) {
   f.cause = Cause::kHooksNotInstalled;
   f.severity = Severity::kWarn;
   f.confidence = 1;
-  f.title = formatted("torch was loaded, but stepscope's hooks were not installed: nothing of the training was seen");
+  f.title = formatted("Torch was loaded, but stepscope's hooks were not installed: nothing of the training was seen");
   f.action =
-      "start the training with stepscope's folder in PYTHONPATH as `stepscope run` sets it, or install stepscope in "
+      "Start the training with stepscope's folder in PYTHONPATH as `stepscope run` sets it, or install stepscope in "
       "its Python, or call stepscope.init() after `import torch`";
   f.evidence.push_back({"pid", {}, static_cast<double>(process.pid), {}, ""});
   f.evidence.push_back({"process", {}, {}, {}, process.command});
@@ -34,9 +34,9 @@ void judge_observer(const Judged& j, std::vector<Finding>& out) {
   f.job_scope = true;
   f.confidence = 1;
   f.coverage = j.coverage;
-  f.title = formatted("stepscope itself lost {} of its records; figures rest on the rest", text_share(share));
+  f.title = formatted("Stepscope itself lost {} of its records; figures rest on the rest", format_percent(share));
   f.action =
-      "steps shorter than the recorder was made for, or an agent without CPU time: free a core, or use fewer marks";
+      "Steps shorter than the recorder was made for, or an agent without CPU time: free a core, or use fewer marks";
   f.evidence.push_back({"records_lost", {}, static_cast<double>(j.lost), {}, ""});
   f.evidence.push_back({"records_torn", {}, static_cast<double>(j.torn), {}, ""});
   f.evidence.push_back({"records", {}, static_cast<double>(j.records), {}, ""});

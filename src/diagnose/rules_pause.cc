@@ -173,8 +173,8 @@ void judge_gc(const Judged& j, std::vector<Finding>& out) {
     f.job_scope = true;
   }
   f.title = formatted("Python's garbage collection stops {} for {} of the time",
-                      f.job_scope ? std::string("training") : text_ranks(f.ranks), text_share(share));
-  f.action = "collect at fixed steps on all ranks (gc.disable, gc.collect every N steps), or gc.freeze() after warm-up";
+                      f.job_scope ? std::string("training") : format_ranks(f.ranks), format_percent(share));
+  f.action = "Collect at fixed steps on all ranks (gc.disable, gc.collect every N steps), or gc.freeze() after warm-up";
   f.evidence.push_back({"gc_ms_per_affected_step", {}, steps ? cost_ms / static_cast<double>(steps) : 0, {}, ""});
   f.evidence.push_back({"affected_steps", {}, static_cast<double>(steps), {}, ""});
   out.push_back(std::move(f));
@@ -244,13 +244,13 @@ void judge_pauses(const Judged& j, std::vector<Finding>& out) {
     const Rhythm rhythm = rhythm_of(j, o);
     f.first_step = begin_of(j, o, rhythm);
     f.last_step = j.rows.rows[o.rows.back()]->step;
-    f.title = formatted("Rank {} stops for {} {} and {} wait", o.rank, text_ms(o.median_ms),
+    f.title = formatted("Rank {} stops for {} {} and {} wait", o.rank, format_ms(o.median_ms),
                         rhythm.period_s > 0 ? rhythm.words() : formatted("in {} steps", o.rows.size()),
                         j.half_seen() ? "the others seen" : "all others");
     if (hides) f.title += ", longer for ranks that were not seen or for the link";
     f.action = f.cause == Cause::kDescheduled
-                   ? "something takes this rank's core: bind ranks to cores, look for other processes"
-                   : "look for blocking work on this rank only: logging, uploads, file writes, prints";
+                   ? "Something takes this rank's core: bind ranks to cores, look for other processes"
+                   : "Look for blocking work on this rank only: logging, uploads, file writes, prints";
     f.evidence.push_back({"pause_ms", o.rank, o.median_ms, {}, ""});
     f.evidence.push_back({"pauses", o.rank, static_cast<double>(o.rows.size()), {}, rhythm.words()});
     f.evidence.push_back(

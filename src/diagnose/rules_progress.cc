@@ -26,13 +26,6 @@ bool was_asked_to_stop(const RankLife& life) {
 
 int64_t moment_of(const RankLife& life) { return life.exception_ns ? life.exception_ns : life.end_ns; }
 
-// text_ranks() at the begin of a sentence.
-std::string text_of_ranks(const std::vector<int>& ranks) {
-  std::string text = text_ranks(ranks);
-  text[0] = 'R';
-  return text;
-}
-
 // Each that fell says that somebody else was gone first, and some ranks were not seen: the first is one of those.
 Finding peer_lost(const Judged& j, const std::vector<std::pair<int, const RankLife*>>& dead) {
   Finding f = Finding::of(FindingKind::kRankLost);
@@ -44,9 +37,9 @@ Finding peer_lost(const Judged& j, const std::vector<std::pair<int, const RankLi
   f.first_step = f.last_step = f.detected_step = dead.front().second->steps;
   f.coverage = j.coverage;
   f.confidence = 0.9;
-  f.title = formatted("{} lost the connection to a rank that was not seen, after step {}", text_of_ranks(f.victims),
+  f.title = formatted("{} lost the connection to a rank that was not seen, after step {}", capitalized(format_ranks(f.victims)),
                       static_cast<int64_t>(dead.front().second->steps) - 1);
-  f.action = "see the logs of the job's other nodes: a rank there ended first, what is seen here is its echo";
+  f.action = "See the logs of the job's other nodes: a rank there ended first, what is seen here is its echo";
   f.evidence.push_back({"exception", dead.front().first, {}, {}, dead.front().second->exception});
   return f;
 }
@@ -89,11 +82,11 @@ void rank_lost(const Judged& j, std::vector<Finding>& out) {
                 : formatted("Rank {} {} {} step {}{}", rank, how, teardown ? "in teardown, after its last" : "after",
                             life->steps - 1,
                             teardown || life->open_phase == Category::kUnattributed ? "" : ", in " + f.phase);
-  f.action = !life->exception.empty() ? "see this rank's traceback; the other ranks' errors are only its echo"
+  f.action = !life->exception.empty() ? "See this rank's traceback; the other ranks' errors are only its echo"
              : life->exit_signal == SIGKILL
                  ? "SIGKILL usually is the out-of-memory killer: check dmesg and the memory limit of the job"
-                 : "see this rank's log, the kernel's log (dmesg) and the scheduler's";
-  if (teardown) f.action = "harmless for the result; torch's communication threads abort at exit now and then";
+                 : "See this rank's log, the kernel's log (dmesg) and the scheduler's";
+  if (teardown) f.action = "Harmless for the result; torch's communication threads abort at exit now and then";
   f.evidence.push_back({"steps_completed", rank, static_cast<double>(life->steps), {}, ""});
   if (life->exit_signal) f.evidence.push_back({"exit_signal", rank, life->exit_signal, {}, ""});
   if (!life->exception.empty()) f.evidence.push_back({"exception", rank, {}, {}, life->exception});
@@ -128,10 +121,10 @@ void late_start(const Judged& j, std::vector<Finding>& out) {
   f.confidence = 0.99;
   for (const auto& [rank, life] : *j.lives)
     if (std::find(f.ranks.begin(), f.ranks.end(), rank) == f.ranks.end()) f.victims.push_back(rank);
-  f.title = formatted("{} joined the process group {:.0f} s after the others{}", text_of_ranks(f.ranks), latest,
+  f.title = formatted("{} joined the process group {:.0f} s after the others{}", capitalized(format_ranks(f.ranks)), latest,
                       static_cast<int>(begins.size()) < j.world ? " seen" : "");
   f.action =
-      "look at what this rank does before init_process_group: imports, logins, data preparation, a slow file system";
+      "Look at what this rank does before init_process_group: imports, logins, data preparation, a slow file system";
   f.evidence.push_back({"late_s", {}, latest, {}, ""});
   out.push_back(std::move(f));
 }

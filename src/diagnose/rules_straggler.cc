@@ -290,8 +290,8 @@ Finding finding_of(const Judged& j, int rank, const std::vector<LateBlock>& bloc
 
   f.title =
       formatted("Rank {} is late {}; {} {} {} per step", rank, n.named ? phase_words(n.phase) : "in several phases",
-                f.victims.size() == 1 ? text_ranks(f.victims) : formatted("{} ranks", f.victims.size()),
-                f.victims.size() == 1 ? "waits" : "wait", text_ms(e.victim_wait_ms));
+                f.victims.size() == 1 ? format_ranks(f.victims) : formatted("{} ranks", f.victims.size()),
+                f.victims.size() == 1 ? "waits" : "wait", format_ms(e.victim_wait_ms));
   if (hides) f.title += ", all of them longer for ranks that were not seen or for the link";
   f.action = action_of(n);
   if (n.named)

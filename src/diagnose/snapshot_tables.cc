@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "base/text_format.h"
 #include "analyze/device_memory.h"
 #include "analyze/robust.h"
 #include "analyze/straggler.h"
@@ -205,7 +206,7 @@ void fill_collectives(Snapshot& s, const Judged& j) {
     if (found != j.groups->end() && !found->second.ranks.empty()) c.ranks = found->second.ranks;
     const bool named =
         found != j.groups->end() && !found->second.description.empty() && found->second.description != "undefined";
-    c.group = named ? found->second.description : text_ranks(c.ranks);
+    c.group = named ? found->second.description : format_ranks(c.ranks);
     c.op = "all";
     c.per_step = count / cells;
     c.bytes_per_step = bytes / cells;
@@ -250,7 +251,7 @@ void fill_memory_section(Section& section, const Snapshot& s) {
   if (worst->capacity_bytes) section.values["peak_share"] = share(*worst);
   if (!section.diagnosis.empty()) return;
   section.diagnosis = FindingKind::kBalanced;
-  section.text = worst->capacity_bytes ? "At most " + text_share(share(*worst)) + " of a device in use, and no growth"
+  section.text = worst->capacity_bytes ? "At most " + format_percent(share(*worst)) + " of a device in use, and no growth"
                                        : "No growth";
 }
 

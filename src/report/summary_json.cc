@@ -223,7 +223,7 @@ OrderedJson observer_json(const ObserverStat& o) {
 
 }  // namespace
 
-std::string summary_json(const Snapshot& s) {
+std::string summary_json(const Snapshot& s, const TextOptions&) {
   OrderedJson findings = OrderedJson::array();
   for (const Finding& f : s.findings) findings.push_back(json_finding(f));
   const bool has_primary = s.primary >= 0 && static_cast<size_t>(s.primary) < s.findings.size();

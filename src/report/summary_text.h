@@ -3,18 +3,11 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "diagnose/snapshot.h"
+#include "report/text_options.h"
 
 namespace stepscope {
-
-struct TextOptions {
-  bool color = false;
-  int columns = 100;               // 60 to 400; outside of that the nearest
-  std::string folder;              // where the run's files lie; "" leaves the last section out
-  std::vector<std::string> files;  // their names in that folder
-};
 
 // More ranks than this are elided: those that others wait for most are shown.
 inline constexpr size_t kMaxRankRows = 16;
