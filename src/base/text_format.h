@@ -1,7 +1,7 @@
-// Text with figures in it, by fmt: formatted("rank {} waits {}", rank, format_ms(ms)). The format is checked where it is
-// written; the work is done in one translation unit, since fmt's code costs every file that holds it five seconds of
-// compiling. Below: figures as people read them, one function for each quantity. Titles of findings, tables and messages
-// of the command line all use these, so that a figure reads the same wherever it stands. Pure.
+// Text with figures in it, by fmt: formatted("rank {} waits {}", rank, format_ms(ms)). The format is checked where it
+// is written; the work is done in one translation unit, since fmt's code costs every file that holds it five seconds of
+// compiling. Below: figures as people read them, one function for each quantity. Titles of findings, tables and
+// messages of the command line all use these, so that a figure reads the same wherever it stands. Pure.
 #pragma once
 
 #include <fmt/core.h>

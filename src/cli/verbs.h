@@ -34,7 +34,7 @@ struct DoctorVerb {
 int verb_doctor(const DoctorVerb& verb);
 
 struct ReportVerb {
-  std::string path;  // run folder, final_summary.json or folder of rings
+  std::string path;             // run folder, final_summary.json or folder of rings
   std::string format = "text";  // of report/reporters.h
   bool html = false;            // the same as format "html", into final_summary.html beside the summary
   std::string output;           // a file; "" = stdout

@@ -100,8 +100,8 @@ std::optional<Finding> closing_word(const Judged& j, const std::vector<HealthChe
              optimizer >= j.limits->optimizer_heavy_share * compute) {
     // The time is the model's, but not where a model's time belongs: no claim of health.
     f.cause = Cause::kOptimizerHeavy;
-    f.title = formatted("The optimizer takes {} of the time, forward and backward together {}", format_percent(optimizer),
-                        format_percent(compute - optimizer));
+    f.title = formatted("The optimizer takes {} of the time, forward and backward together {}",
+                        format_percent(optimizer), format_percent(compute - optimizer));
     f.action =
         "A fused or foreach optimizer, sparse gradients for large embeddings, accumulation over several backwards, or "
         "fewer "

@@ -77,9 +77,7 @@ Finding begin(const Judged& j, FindingKind kind, Severity severity) {
   return f;
 }
 
-std::string who(const std::vector<int>& ranks) {
-  return capitalized(format_ranks(ranks));
-}
+std::string who(const std::vector<int>& ranks) { return capitalized(format_ranks(ranks)); }
 
 }  // namespace stepscope::memory
 

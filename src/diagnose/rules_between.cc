@@ -103,11 +103,12 @@ Finding finding_of(const Judged& j, const KindOf& k, const Between& b, double sh
   f.confidence = 0.95;
   f.first_step = onset_of(j, k, b);
   f.last_step = b.last;
-  f.title = formatted(
-      "{} of the time goes into {}: {} in {} steps{}", format_percent(share), k.words, format_ms(b.event_ms), b.events,
-      f.job_scope || j.seen.size() < 2
-          ? ""
-          : ", on " + format_ranks(b.ranks) + (j.half_seen() ? " while the others seen wait" : " while the others wait"));
+  f.title = formatted("{} of the time goes into {}: {} in {} steps{}", format_percent(share), k.words,
+                      format_ms(b.event_ms), b.events,
+                      f.job_scope || j.seen.size() < 2
+                          ? ""
+                          : ", on " + format_ranks(b.ranks) +
+                                (j.half_seen() ? " while the others seen wait" : " while the others wait"));
   f.action = k.action;
   f.evidence.push_back({f.phase + "_ms", {}, b.event_ms, {}, ""});
   f.evidence.push_back({"affected_steps", {}, static_cast<double>(b.events), {}, ""});
@@ -190,7 +191,8 @@ void judge_between(const Judged& j, std::vector<Finding>& out) {
   }
   if (sum.named >= sum.told_share) {
     const Between b = unnamed_work(j);
-    sum.add(b, b.cost_ms / wall, "work without a name" + (b.ranks.empty() ? "" : " on " + format_ranks(b.ranks)), false);
+    sum.add(b, b.cost_ms / wall, "work without a name" + (b.ranks.empty() ? "" : " on " + format_ranks(b.ranks)),
+            false);
   }
   // A part that has a finding of its own, and is nearly all of it, has said it.
   const bool more =

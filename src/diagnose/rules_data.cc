@@ -24,8 +24,8 @@ void add_standstill(const Judged& j, const std::vector<OpenStep>& overdue, Findi
   std::vector<int> ranks;
   for (const OpenStep& open : overdue) ranks.push_back(open.rank);
   const std::string phase = longest.phase == Category::kUnattributed ? "" : formatted(", in {}", name(longest.phase));
-  const std::string words =
-      formatted("step {} of {} has not ended after {:.0f} s{}", longest.step, format_ranks(ranks), longest.open_s, phase);
+  const std::string words = formatted("step {} of {} has not ended after {:.0f} s{}", longest.step, format_ranks(ranks),
+                                      longest.open_s, phase);
   if (f.title.empty())
     f.title = capitalized(words);
   else
@@ -80,8 +80,9 @@ void judge_data(const Judged& j, std::vector<Finding>& out) {
     out.push_back(std::move(f));
     return;
   }
-  std::string title = j.half_seen() ? formatted("{} of {} ranks were seen", j.ever_seen, j.world)
-                                    : formatted("Figures rest on {} of all ranks and steps", format_percent(j.coverage));
+  std::string title = j.half_seen()
+                          ? formatted("{} of {} ranks were seen", j.ever_seen, j.world)
+                          : formatted("Figures rest on {} of all ranks and steps", format_percent(j.coverage));
   if (priced)
     title += formatted("; {} of the time of those seen goes into waiting for {}", format_percent(unresolved),
                        j.half_seen() ? "the others, or into the link: which of them cannot be told"

@@ -102,10 +102,9 @@ void high_cpu(const HostFacts& facts, const HostThresholds& limits, const std::v
   f.cost_seconds = f.cost_share * seconds_of(window);
   f.severity = by_cost(f.cost_share, limits);
   f.coverage = facts.ranks.empty() ? 0 : static_cast<double>(delays.size()) / static_cast<double>(facts.ranks.size());
-  f.title = delays.empty()
-                ? formatted("The {} cores of the host are {} busy", facts.cores, format_percent(busy))
-                : formatted("The {} cores of the host are {} busy; ranks wait {} of the time for a core",
-                            facts.cores, format_percent(busy), format_percent(delay));
+  f.title = delays.empty() ? formatted("The {} cores of the host are {} busy", facts.cores, format_percent(busy))
+                           : formatted("The {} cores of the host are {} busy; ranks wait {} of the time for a core",
+                                       facts.cores, format_percent(busy), format_percent(delay));
   f.action =
       "Run fewer processes or threads on this host (loader workers, OMP_NUM_THREADS), or use one with more cores";
   f.evidence = {fact("cpu_share", busy), fact("cores", facts.cores)};

@@ -100,8 +100,8 @@ void utilization(const std::vector<Used>& used, const HostFacts& facts, const Ho
   f.coverage = coverage;
   const Used &a = *measured[static_cast<size_t>(low - means.begin())],
              &b = *measured[static_cast<size_t>(high - means.begin())];
-  f.title =
-      formatted("{} is used {} of the time, {} {}", of_ranks(a), format_percent(*low), of_ranks(b), format_percent(*high));
+  f.title = formatted("{} is used {} of the time, {} {}", of_ranks(a), format_percent(*low), of_ranks(b),
+                      format_percent(*high));
   f.action = "A rank that waits shows high use while NCCL kernels spin: trust the step-time findings for the culprit";
   f.evidence = {fact("lowest_utilization_share", *low), fact("highest_utilization_share", *high)};
   out.push_back(std::move(f));
@@ -128,7 +128,8 @@ void throttled(const Used& u, const std::vector<Used>& all, const HostFacts& fac
   f.cause = bits & (kClockSwThermal | kClockHwThermal) ? Cause::kThermal
             : bits & kClockHwPowerBrake                ? Cause::kPowerBrake
                                                        : Cause::kHardwareSlowdown;
-  f.title = formatted("{} is slowed down ({}) in {} of the samples", of_ranks(u), f.cause.text(), format_percent(share));
+  f.title =
+      formatted("{} is slowed down ({}) in {} of the samples", of_ranks(u), f.cause.text(), format_percent(share));
   f.action = f.cause == Cause::kThermal
                  ? "Check cooling and air flow of that GPU, or move the job off the node"
                  : "Check power supply and cables of that node: the hardware holds the clocks down";
@@ -200,8 +201,8 @@ void power_limited(const std::vector<Used>& all, const HostFacts& facts, const H
   }
   if (count == 0) return;
   normal.clock = "gpu";
-  normal.title = formatted("{} of {} GPUs run at their power limit in {} of the samples or more", count,
-                           all.size(), format_percent(lowest));
+  normal.title = formatted("{} of {} GPUs run at their power limit in {} of the samples or more", count, all.size(),
+                           format_percent(lowest));
   normal.action = "Normal for busy GPUs: more power would be more speed, nothing is wrong";
   normal.evidence = {fact("power_cap_share", highest)};
   if (count == all.size()) {

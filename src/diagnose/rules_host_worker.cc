@@ -55,8 +55,8 @@ void leak(const RankProcess& r, const HostFacts& facts, const HostThresholds& li
   f.pattern = "drifting";
   f.severity = Severity::kWarn;
   f.first_step = v.first_step;
-  f.title = formatted("Processes below rank {} (loader workers) hold {} more, {}/s", r.rank, format_bytes(v.growth_bytes),
-                      format_bytes(v.bytes_per_s));
+  f.title = formatted("Processes below rank {} (loader workers) hold {} more, {}/s", r.rank,
+                      format_bytes(v.growth_bytes), format_bytes(v.bytes_per_s));
   f.action = "Look for what the data set keeps per sample: open files, decoded images, caches without a bound";
   f.evidence = {fact("worker_held_growth_bytes", v.growth_bytes, r.rank), fact("bytes_per_s", v.bytes_per_s, r.rank)};
   if (v.bytes_per_step) f.evidence.push_back(fact("bytes_per_step", *v.bytes_per_step, r.rank));

@@ -87,9 +87,9 @@ void judge_loss(const Judged& j, std::vector<Finding>& out) {
     Finding f = j.of_job(FindingKind::kUnexplainedLoss, loss.category, share, graded(j, loss.category, open));
     f.cost_share = open;
     f.cost_seconds = j.seconds(open);
-    f.title =
-        formatted("{} of the time goes into {}{}", format_percent(open), loss.words,
-                  open < share ? formatted(", beside what other findings explain of its {}", format_percent(share)) : "");
+    f.title = formatted(
+        "{} of the time goes into {}{}", format_percent(open), loss.words,
+        open < share ? formatted(", beside what other findings explain of its {}", format_percent(share)) : "");
     f.action = loss.action;
     found.push_back(std::move(f));
   }

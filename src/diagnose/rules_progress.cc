@@ -37,8 +37,8 @@ Finding peer_lost(const Judged& j, const std::vector<std::pair<int, const RankLi
   f.first_step = f.last_step = f.detected_step = dead.front().second->steps;
   f.coverage = j.coverage;
   f.confidence = 0.9;
-  f.title = formatted("{} lost the connection to a rank that was not seen, after step {}", capitalized(format_ranks(f.victims)),
-                      static_cast<int64_t>(dead.front().second->steps) - 1);
+  f.title = formatted("{} lost the connection to a rank that was not seen, after step {}",
+                      capitalized(format_ranks(f.victims)), static_cast<int64_t>(dead.front().second->steps) - 1);
   f.action = "See the logs of the job's other nodes: a rank there ended first, what is seen here is its echo";
   f.evidence.push_back({"exception", dead.front().first, {}, {}, dead.front().second->exception});
   return f;
@@ -121,8 +121,8 @@ void late_start(const Judged& j, std::vector<Finding>& out) {
   f.confidence = 0.99;
   for (const auto& [rank, life] : *j.lives)
     if (std::find(f.ranks.begin(), f.ranks.end(), rank) == f.ranks.end()) f.victims.push_back(rank);
-  f.title = formatted("{} joined the process group {:.0f} s after the others{}", capitalized(format_ranks(f.ranks)), latest,
-                      static_cast<int>(begins.size()) < j.world ? " seen" : "");
+  f.title = formatted("{} joined the process group {:.0f} s after the others{}", capitalized(format_ranks(f.ranks)),
+                      latest, static_cast<int>(begins.size()) < j.world ? " seen" : "");
   f.action =
       "Look at what this rank does before init_process_group: imports, logins, data preparation, a slow file system";
   f.evidence.push_back({"late_s", {}, latest, {}, ""});

@@ -131,11 +131,12 @@ void judge_trend(const Judged& j, std::vector<Finding>& out) {
   }
   f.evidence.push_back({"step_own_ms_before", {}, trend->before, {}, ""});
   f.evidence.push_back({"step_own_ms_after", {}, trend->after, {}, ""});
-  f.title = trend->drifts
-                ? formatted("Steps have become {} longer little by little, {} to {}{}", format_percent(by / trend->before),
-                            format_ms(trend->before), format_ms(trend->after), where)
-                : formatted("Steps take {} longer since step {}, {} instead of {}{}", format_percent(by / trend->before),
-                            f.first_step, format_ms(trend->after), format_ms(trend->before), where);
+  f.title =
+      trend->drifts
+          ? formatted("Steps have become {} longer little by little, {} to {}{}", format_percent(by / trend->before),
+                      format_ms(trend->before), format_ms(trend->after), where)
+          : formatted("Steps take {} longer since step {}, {} instead of {}{}", format_percent(by / trend->before),
+                      f.first_step, format_ms(trend->after), format_ms(trend->before), where);
   const double batches = batch_factor(j.baseline, *trend);
   if (!std::isnan(batches)) f.evidence.push_back({"batch_growth_factor", {}, batches, {}, ""});
   const double with_size = size_correlation(values, series(j.baseline, batch_size(j.baseline)));

@@ -45,8 +45,8 @@ bool matches(const Finding& f, const Words& w) {
 // An upper-case letter or a figure; names of code ("drop_last=True", "torch.compile") stay as they are written.
 bool begins_a_sentence(const std::string& text) {
   const std::string word = text.substr(0, text.find(' '));
-  return !text.empty() && (!std::islower(static_cast<unsigned char>(text[0])) ||
-                           word.find_first_of("_=.(") != std::string::npos);
+  return !text.empty() &&
+         (!std::islower(static_cast<unsigned char>(text[0])) || word.find_first_of("_=.(") != std::string::npos);
 }
 
 class ScenarioTest : public testing::TestWithParam<std::string> {};

@@ -251,8 +251,9 @@ void fill_memory_section(Section& section, const Snapshot& s) {
   if (worst->capacity_bytes) section.values["peak_share"] = share(*worst);
   if (!section.diagnosis.empty()) return;
   section.diagnosis = FindingKind::kBalanced;
-  section.text = worst->capacity_bytes ? "At most " + format_percent(share(*worst)) + " of a device in use, and no growth"
-                                       : "No growth";
+  section.text = worst->capacity_bytes
+                     ? "At most " + format_percent(share(*worst)) + " of a device in use, and no growth"
+                     : "No growth";
 }
 
 void fill_sections(Snapshot& s, const Judged& j, const std::vector<Section>& external) {

@@ -46,15 +46,15 @@ std::string compare_text(const Comparison& c, const TextOptions& options) {
   page.paragraph("", c.reason, 2, ink::kBold);
   page.blank();
   Table table{{{.title = "", .right = false, .least_width = 20},
-                   {.title = "A", .least_width = 11},
-                   {.title = "B", .least_width = 11},
-                   {.title = "Change", .least_width = 9},
-                   {.title = "Noise", .priority = 1},
-                   {.title = "", .right = false, .priority = 2}},
+               {.title = "A", .least_width = 11},
+               {.title = "B", .least_width = 11},
+               {.title = "Change", .least_width = 9},
+               {.title = "Noise", .priority = 1},
+               {.title = "", .right = false, .priority = 2}},
               {}};
   for (const ComparedFigure& f : c.figures) {
-    table.add({value_label(f.name), format_value(f.name, f.a), format_value(f.name, f.b), change_text(f),
-               noise_text(f), verdict_text(f)},
+    table.add({value_label(f.name), format_value(f.name, f.a), format_value(f.name, f.b), change_text(f), noise_text(f),
+               verdict_text(f)},
               &f == &c.figures.front() ? RowMark::kStrong : RowMark::kNone);
   }
   page.table(table);

@@ -22,10 +22,14 @@ constexpr std::pair<std::string_view, std::string_view> kLabels[] = {
     {"most_often_last_share", "most often the last"}};
 
 // Parts of names that are not written as they are spelled.
-constexpr std::pair<std::string_view, std::string_view> kWords[] = {
-    {"mfu", "MFU"}, {"gc", "garbage collection"}, {"cpu", "CPU"}, {"gpu", "GPU"},       {"rss", "RSS"},
-    {"uss", "USS"}, {"pss", "PSS"},               {"io", "I/O"},  {"oom", "OOM"},       {"ecc", "ECC"},
-    {"xid", "XID"}, {"pcie", "PCIe"},             {"sm", "SM"},   {"nvlink", "NVLink"}, {"ddp", "DDP"}};
+constexpr std::pair<std::string_view, std::string_view> kWords[] = {{"mfu", "MFU"}, {"gc", "garbage collection"},
+                                                                    {"cpu", "CPU"}, {"gpu", "GPU"},
+                                                                    {"rss", "RSS"}, {"uss", "USS"},
+                                                                    {"pss", "PSS"}, {"io", "I/O"},
+                                                                    {"oom", "OOM"}, {"ecc", "ECC"},
+                                                                    {"xid", "XID"}, {"pcie", "PCIe"},
+                                                                    {"sm", "SM"},   {"nvlink", "NVLink"},
+                                                                    {"ddp", "DDP"}};
 
 std::string format_flops(double flops) {
   constexpr std::pair<double, const char*> scales[] = {
@@ -116,7 +120,8 @@ std::string category_label(std::string_view category) {
   for (size_t pos = 0; pos <= category.size();) {
     const size_t end = std::min(category.find('_', pos), category.size());
     const std::string_view word = category.substr(pos, end - pos);
-    const auto known = std::find_if(std::begin(kWords), std::end(kWords), [&](const auto& w) { return w.first == word; });
+    const auto known =
+        std::find_if(std::begin(kWords), std::end(kWords), [&](const auto& w) { return w.first == word; });
     if (pos > 0) out += ' ';
     out += known == std::end(kWords) ? word : known->second;
     pos = end + 1;

@@ -86,12 +86,12 @@ void write_rows(TextPage& page, const Verdict& verdict) {
   page.heading("Groups with unfinished operations",
                shown < rows.size() ? formatted("{} of {}", shown, rows.size()) : "");
   Table table{{{.title = "Group", .right = false, .least_width = 20},
-                   {.title = "Earliest unfinished", .right = false, .least_width = 20},
-                   {.title = "Waiting", .right = false},
-                   {.title = "Not issued", .right = false},
-                   {.title = "Finished", .right = false},
-                   {.title = "Not seen", .right = false, .priority = 1},
-                   {.title = "Called at", .right = false, .priority = 2}},
+               {.title = "Earliest unfinished", .right = false, .least_width = 20},
+               {.title = "Waiting", .right = false},
+               {.title = "Not issued", .right = false},
+               {.title = "Finished", .right = false},
+               {.title = "Not seen", .right = false, .priority = 1},
+               {.title = "Called at", .right = false, .priority = 2}},
               {}};
   for (size_t i = 0; i < shown; ++i) {
     const auto& row = *rows[i];

@@ -27,10 +27,10 @@ std::string svg_ledger_bar(const std::vector<LedgerSlice>& slices, int height, d
   double x = 0;
   for (const LedgerSlice& slice : slices) {
     const double width = slice.share * 1000 * scale;
-    out += formatted(
-        "<rect class=\"c-{0}\" x=\"{1:.2f}\" width=\"{2:.2f}\" height=\"{3}\"><title>{4} {5}</title></rect>",
-        name(slice.category), x, width, height, html_escaped(category_label(name(slice.category))),
-        html_escaped(format_share(slice.share)));
+    out +=
+        formatted("<rect class=\"c-{0}\" x=\"{1:.2f}\" width=\"{2:.2f}\" height=\"{3}\"><title>{4} {5}</title></rect>",
+                  name(slice.category), x, width, height, html_escaped(category_label(name(slice.category))),
+                  html_escaped(format_share(slice.share)));
     x += width;
   }
   return out + "</svg>";
@@ -44,7 +44,9 @@ std::string svg_step_series(const StepChart& chart) {
   const double top = std::max(1e-9, std::min(longest, chart.median_ms > 0 ? chart.median_ms * 4 : 1e12)) * 1.05;
   constexpr double kHeight = 90;
   std::string points;
-  const auto x_of = [&](size_t c) { return (static_cast<double>(c) + 0.5) / static_cast<double>(values.size()) * 1000; };
+  const auto x_of = [&](size_t c) {
+    return (static_cast<double>(c) + 0.5) / static_cast<double>(values.size()) * 1000;
+  };
   for (size_t c = 0; c < values.size(); ++c)
     points += formatted("{:.1f},{:.1f} ", x_of(c), kHeight - std::min(values[c], top) / top * kHeight);
   return formatted(

@@ -1,7 +1,7 @@
-// One page about a run: what every view shows, in reading order, as plain values. Built once from a snapshot (build_page);
-// a view draws it and decides about room, ink and markup only. Text, HTML, terminal and browser therefore say the same.
-// Strings may come from the training script: a view makes them printable or escapes them. Pure; cost linear in what is
-// shown.
+// One page about a run: what every view shows, in reading order, as plain values. Built once from a snapshot
+// (build_page); a view draws it and decides about room, ink and markup only. Text, HTML, terminal and browser therefore
+// say the same. Strings may come from the training script: a view makes them printable or escapes them. Pure; cost
+// linear in what is shown.
 #pragma once
 
 #include <cstdint>

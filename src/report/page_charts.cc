@@ -51,8 +51,7 @@ double lower_median_of(std::vector<double> values) {
 
 StepChart step_chart(const Snapshot& s) {
   StepChart out{.first_step = s.recent.front().step, .last_step = s.recent.back().step};
-  for (const StepPoint& p : s.recent)
-    out.wall_ms.push_back(std::isfinite(p.wall_ms) && p.wall_ms >= 0 ? p.wall_ms : 0);
+  for (const StepPoint& p : s.recent) out.wall_ms.push_back(std::isfinite(p.wall_ms) && p.wall_ms >= 0 ? p.wall_ms : 0);
   out.median_ms = lower_median_of(out.wall_ms);
   return out;
 }
@@ -95,7 +94,8 @@ HeatMap heat_map(const Snapshot& s, size_t limit) {
     HeatRow row{.rank = s.ranks[at].rank, .levels = {}};
     for (const StepPoint& p : s.recent) {
       const bool seen = at < p.rank_ms.size() && std::isfinite(p.rank_ms[at]);
-      row.levels.push_back(seen ? heat_level(static_cast<double>(p.rank_ms[at]) / median) : static_cast<signed char>(-1));
+      row.levels.push_back(seen ? heat_level(static_cast<double>(p.rank_ms[at]) / median)
+                                : static_cast<signed char>(-1));
     }
     out.rows.push_back(std::move(row));
   }

@@ -26,8 +26,8 @@ double share_of(const EpochStat& e, Category category) {
 
 }  // namespace
 
-// The first epochs, which differ by what is cold or compiled, and the newest. Columns of time that is nil in all of them
-// are left out.
+// The first epochs, which differ by what is cold or compiled, and the newest. Columns of time that is nil in all of
+// them are left out.
 Block epochs_block(const Snapshot& s, const PageSize& size) {
   Block block{"Epochs", "shares of the epoch's time, mean over ranks; what follows the last step is not in it", {}};
   const std::vector<const EpochStat*> epochs = epochs_to_show(s, size.epochs);

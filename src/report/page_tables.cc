@@ -8,9 +8,7 @@
 namespace stepscope {
 namespace {
 
-std::string rank_cell(std::optional<int> rank) {
-  return rank ? formatted("{}", *rank) : std::string(kNotMeasured);
-}
+std::string rank_cell(std::optional<int> rank) { return rank ? formatted("{}", *rank) : std::string(kNotMeasured); }
 
 std::string step_row_label(const std::string& name) {
   return name == "step" ? "step (wall)" : name == "stall" ? "waiting + transfer" : category_label(name);
@@ -89,7 +87,8 @@ Block ranks_block(const Snapshot& s, const PageSize& size) {
   std::vector<const RankColumn*> columns;
   for (const RankColumn& c : kRankColumns) {
     const bool one_host = c.column.title == "Host" && s.run.nodes <= 1;
-    const bool known = !c.known || std::any_of(ranks.begin(), ranks.end(), [&](const RankStat* r) { return c.known(*r); });
+    const bool known =
+        !c.known || std::any_of(ranks.begin(), ranks.end(), [&](const RankStat* r) { return c.known(*r); });
     if (one_host || !known) continue;
     columns.push_back(&c);
     table.columns.push_back(c.column);

@@ -10,14 +10,11 @@
 namespace stepscope {
 namespace {
 
-constexpr PageSize kSize = {
-    .ranks = 64, .bars = 16, .heat_rows = 64, .epochs = 24, .findings = 200, .collectives = 64};
+constexpr PageSize kSize = {.ranks = 64, .bars = 16, .heat_rows = 64, .epochs = 24, .findings = 200, .collectives = 64};
 
 std::string esc(std::string_view text) { return html_escaped(text); }
 
-std::string_view class_of(Tone tone) {
-  return tone == Tone::kSoft ? "soft" : tone == Tone::kWarn ? "alert" : "plain";
-}
+std::string_view class_of(Tone tone) { return tone == Tone::kSoft ? "soft" : tone == Tone::kWarn ? "alert" : "plain"; }
 
 std::string phrases(const std::vector<std::string>& items, std::string_view tone = "soft") {
   std::string out = formatted("<div class=\"phrases {}\">", tone);
@@ -107,7 +104,8 @@ struct Drawer {
   std::string operator()(const StepChart& chart) const {
     const double longest = *std::max_element(chart.wall_ms.begin(), chart.wall_ms.end());
     return formatted(
-        "<div class=\"heat\"><div class=\"labels\"><span>wall</span></div>{0}<span></span><div class=\"axis\"><span>step "
+        "<div class=\"heat\"><div class=\"labels\"><span>wall</span></div>{0}<span></span><div "
+        "class=\"axis\"><span>step "
         "{1}</span><span>median {2} (dashed), longest {3}</span><span>step {4}</span></div></div>",
         svg_step_series(chart), chart.first_step, esc(format_ms(chart.median_ms)), esc(format_ms(longest)),
         chart.last_step);
@@ -141,8 +139,7 @@ struct Drawer {
       out += formatted("<section class=\"{}\"><h4>{}</h4><div class=\"badge\">{}</div><p>{}</p>",
                        card.measured ? name(card.severity) : "none", esc(card.title), esc(card.word), esc(card.text));
       std::string lines;
-      for (const auto& [label, text] : card.lines)
-        lines += formatted("<dt>{}</dt><dd>{}</dd>", esc(label), esc(text));
+      for (const auto& [label, text] : card.lines) lines += formatted("<dt>{}</dt><dd>{}</dd>", esc(label), esc(text));
       if (!lines.empty()) out += "<dl>" + lines + "</dl>";
       out += "</section>";
     }

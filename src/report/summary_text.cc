@@ -50,10 +50,10 @@ void write_verdict(TextPage& page, const Verdict& v) {
   page.line({{"  " + v.name, ink::of(v.severity)}, {graded ? "  " + std::string(name(v.severity)) : "", ink::kDim}});
   page.paragraph("", v.headline, 2, ink::kBold);
   page.blank();
-  write_facts(page, v);
   page.paragraph("  Costs", v.cost, kMargin);
   page.paragraph("  Saves", v.saves, kMargin);
   page.paragraph("  Next", v.action, kMargin);
+  write_facts(page, v);
   page.paragraph("", v.explain, kMargin, ink::kCyan);
 }
 
@@ -100,7 +100,8 @@ class Drawer {
       line += kBars[static_cast<size_t>(share * (kBars.size() - 1) + 0.5)];
     }
     page_.line({{pad_left("wall", kLabel), ink::kDim}, {"  "}, {line, ink::kCyan}});
-    page_.line({{std::string(kLabel + 2, ' ') + formatted("median {}, longest {}", format_ms(chart.median_ms), format_ms(highest)),
+    page_.line({{std::string(kLabel + 2, ' ') +
+                     formatted("median {}, longest {}", format_ms(chart.median_ms), format_ms(highest)),
                  ink::kDim}});
   }
 

@@ -1,4 +1,4 @@
-// The snapshot as final_summary.txt: the verdict first, then why, what it costs, the next step; then the evidence.
+// The snapshot as final_summary.txt: the verdict first, what it costs, the next step, why; then the evidence.
 // Pure: same snapshot and options, same bytes. UTF-8, never wider than `columns`, colour only when asked.
 #pragma once
 

@@ -1,5 +1,6 @@
-// A table as plain values: columns with units and priority, rows of finished cells. The page model holds them, and so do
-// the texts of compare, hang and whatif; who draws one (text_table.h, summary_html.cc) decides only about room and ink.
+// A table as plain values: columns with units and priority, rows of finished cells. The page model holds them, and so
+// do the texts of compare, hang and whatif; who draws one (text_table.h, summary_html.cc) decides only about room and
+// ink.
 #pragma once
 
 #include <string>
@@ -10,9 +11,9 @@ namespace stepscope {
 
 struct Column {
   std::string title;
-  std::string unit;       // of the figures below it, where the cells do not carry their own: "ms"
-  bool right = true;      // figures stand right, words left
-  int priority = 0;       // 0 stays always; where there is no room the highest number goes first
+  std::string unit;        // of the figures below it, where the cells do not carry their own: "ms"
+  bool right = true;       // figures stand right, words left
+  int priority = 0;        // 0 stays always; where there is no room the highest number goes first
   size_t least_width = 0;  // of a text column, so that the tables of one page stand below each other
 };
 

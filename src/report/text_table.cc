@@ -87,8 +87,7 @@ TextTableLines text_table(const Table& table, size_t columns) {
   const auto unit = [&](size_t c) -> const std::string& { return table.columns[c].unit; };
   if (any(title)) out.head.push_back(layout.line(table, title));
   if (any(unit)) out.head.push_back(layout.line(table, unit));
-  for (const Row& row : table.rows)
-    out.rows.push_back(layout.line(table, [&](size_t c) { return cell_of(row, c); }));
+  for (const Row& row : table.rows) out.rows.push_back(layout.line(table, [&](size_t c) { return cell_of(row, c); }));
   return out;
 }
 
