@@ -59,19 +59,23 @@ std::string run_status(const Snapshot& snapshot, const Pipeline& pipeline, const
   return failed ? "crashed" : "completed";
 }
 
-Snapshot final_snapshot(Pipeline& pipeline, const AgentConfig& config, const RunEnd& end) {
-  Snapshot snapshot = pipeline.snapshot();
-  RunInfo& run = snapshot.run;
+Snapshot final_snapshot(Pipeline& pipeline, const HostWatch& host, const AgentConfig& config, const RunEnd& end) {
+  RunContext context = pipeline.context();
+  RunInfo& run = context.run;
   run.name = config.run_name;
   run.started_at = config.started_at;
   run.duration_s = end.end_ns > config.started_ns ? static_cast<double>(end.end_ns - config.started_ns) * 1e-9 : 0;
   if (end.wait_status) run.exit_code = shell_code(*end.wait_status);
   run.command = config.command;
   run.versions["stepscope"] = config.version;
-  run.status = run_status(snapshot, pipeline, end);
-  for (const std::string& note : config.notes) snapshot.observer.notes.push_back(note);
-  if (config.shm_dir.empty()) snapshot.observer.unavailable.push_back("recorder: no shared memory");
-  collect_off_notes(config.run_dir.empty() ? config.shm_dir : config.run_dir, snapshot.observer.unavailable);
+  for (const std::string& note : config.notes) context.note(note);
+  if (config.shm_dir.empty()) context.unavailable("recorder: no shared memory");
+  std::vector<std::string> off;
+  collect_off_notes(config.run_dir.empty() ? config.shm_dir : config.run_dir, off);
+  for (const std::string& reason : off) context.unavailable(reason);
+  host.tell(context);
+  Snapshot snapshot = assemble(pipeline.engine(), context);
+  snapshot.run.status = run_status(snapshot, pipeline, end);  // a hang that was found is a part of it
   return snapshot;
 }
 

@@ -130,9 +130,6 @@ void fill_ranks(Snapshot& s, const Judged& j, const RunSums& sums, const FlopsGi
       out.state = state_of(life);
       out.last_phase = std::string(name(life.open_phase));
       for (size_t c = 0; c < kCategoryCount; ++c) out.ledger[c] += life.startup[c] + life.teardown[c];
-      s.observer.records += life.records;
-      s.observer.lost += life.lost;
-      s.observer.torn += life.torn;
       for (const std::string& u : life.unavailable)
         if (std::find(s.observer.unavailable.begin(), s.observer.unavailable.end(), u) == s.observer.unavailable.end())
           s.observer.unavailable.push_back(u);
