@@ -90,7 +90,7 @@ void HostWatch::judge(Engine& engine) {
   engine.set_section(std::move(process));
 }
 
-void HostWatch::tell(RunContext& context) const {
+void HostWatch::fill(RunContext& context) const {
   context.system = system_;
   context.process = process_;
   for (const RankProcess& process : facts_.ranks) {

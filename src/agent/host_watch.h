@@ -25,7 +25,7 @@ class HostWatch {
   // Judges what was sampled: findings and sections go to the engine. Once, when the run is over.
   void judge(Engine& engine);
   // Per-rank figures, system and process values and what could not be measured.
-  void tell(RunContext& context) const;
+  void fill(RunContext& context) const;
 
   const HostFacts& facts() const { return facts_; }  // as of judge()
 

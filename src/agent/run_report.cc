@@ -73,7 +73,7 @@ Snapshot final_snapshot(Pipeline& pipeline, const HostWatch& host, const AgentCo
   std::vector<std::string> off;
   collect_off_notes(config.run_dir.empty() ? config.shm_dir : config.run_dir, off);
   for (const std::string& reason : off) context.unavailable(reason);
-  host.tell(context);
+  host.fill(context);
   Snapshot snapshot = assemble(pipeline.engine(), context);
   snapshot.run.status = run_status(snapshot, pipeline, end);  // a hang that was found is a part of it
   return snapshot;
