@@ -5,7 +5,7 @@
 namespace stepscope {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AgentConfig, version, run_name, run_dir, shm_dir, nonce, command, working_dir,
-                                   started_at, started_ns, launcher_pid, restarts, attached, interval_s, html_report,
+                                   started_at, started_ns, launcher_pid, restarts, attached, interval_s, formats,
                                    keep_rings, thresholds, silence, flops_per_step, peak_flops, notes)
 
 std::string AgentConfig::to_json() const {

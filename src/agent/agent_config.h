@@ -24,8 +24,8 @@ struct AgentConfig {
   int restarts = 0;       // how often an agent of this run died before
   bool attached = false;  // by stepscope.init(): no launcher is there, the ranks' own end is the end
   double interval_s = 1.0;
-  bool html_report = false;
-  bool keep_rings = false;  // also when nobody died
+  std::vector<std::string> formats;  // of the summary, beside those of every run (report/reporters.h)
+  bool keep_rings = false;           // also when nobody died
   std::map<std::string, double> thresholds;
   std::vector<std::string> silence;  // pieces of advice, by cause
   double flops_per_step = 0, peak_flops = 0;

@@ -272,9 +272,8 @@ void Agent::answer_requests(uint64_t now_ns) {
   if (tokens.empty()) return;
   RunEnd until_now;
   until_now.end_ns = now_ns;
-  Snapshot snapshot = final_snapshot(pipeline_, config_, until_now);
+  Snapshot snapshot = final_snapshot(pipeline_, host_, config_, until_now);
   snapshot.run.status = "running";
-  host_.fill(snapshot);
   const std::string json = summary_json(snapshot);
   for (const std::string& token : tokens) requests_.answer(token, json);
 }
@@ -363,8 +362,7 @@ void Agent::finish() {
   if (const auto process = probe_.found(); process && !pipeline_.saw_rank()) pipeline_.engine().set_unhooked(*process);
   pipeline_.finish(now_ns);
   host_.judge(pipeline_.engine());
-  Snapshot snapshot = final_snapshot(pipeline_, config_, end_);
-  host_.fill(snapshot);
+  Snapshot snapshot = final_snapshot(pipeline_, host_, config_, end_);
   const std::string text = write_report(snapshot, config_, folder_);
   state_loss_once();
   channel_.send(FrameType::kSummary, text);

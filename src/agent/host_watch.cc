@@ -90,23 +90,19 @@ void HostWatch::judge(Engine& engine) {
   engine.set_section(std::move(process));
 }
 
-void HostWatch::fill(Snapshot& snapshot) const {
-  snapshot.system = system_;
-  snapshot.process = process_;
+void HostWatch::fill(RunContext& context) const {
+  context.system = system_;
+  context.process = process_;
   for (const RankProcess& process : facts_.ranks) {
-    const auto stat = std::find_if(snapshot.ranks.begin(), snapshot.ranks.end(),
-                                   [&](const RankStat& r) { return r.rank == process.rank; });
-    if (stat == snapshot.ranks.end()) continue;
+    ProcessUse use{.rank = process.rank,
+                   .rss_peak_bytes = process.rss_bytes.max_or_null(),
+                   .uss_peak_bytes = process.uss_bytes.max_or_null()};
     const int cores = process.affinity_cores.value_or(facts_.cores);
     if (const auto used = process.cpu_cores.mean_or_null(); used && cores > 0)
-      stat->cpu_share = std::min(1.0, *used / cores);
-    stat->rss_peak_bytes = process.rss_bytes.max_or_null();
-    stat->uss_peak_bytes = process.uss_bytes.max_or_null();
+      use.cpu_share = std::min(1.0, *used / cores);
+    context.processes.push_back(use);
   }
-  auto& list = snapshot.observer.unavailable;
-  for (const std::string& text : facts_.unavailable) {
-    if (std::find(list.begin(), list.end(), text) == list.end()) list.push_back(text);
-  }
+  for (const std::string& reason : facts_.unavailable) context.unavailable(reason);
 }
 
 }  // namespace stepscope

@@ -24,8 +24,8 @@ class HostWatch {
 
   // Judges what was sampled: findings and sections go to the engine. Once, when the run is over.
   void judge(Engine& engine);
-  // Adds per-rank figures, system and process values and what could not be measured.
-  void fill(Snapshot& snapshot) const;
+  // Per-rank figures, system and process values and what could not be measured.
+  void fill(RunContext& context) const;
 
   const HostFacts& facts() const { return facts_; }  // as of judge()
 

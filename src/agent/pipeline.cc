@@ -26,7 +26,7 @@ void add_once(std::vector<std::string>& list, const std::string& text) {
 
 }  // namespace
 
-Pipeline::Pipeline(EngineOptions options) : options_(std::move(options)), engine_(options_) {}
+Pipeline::Pipeline(EngineOptions options) : engine_(std::move(options)) {}
 
 Pipeline::TailId Pipeline::add(RankTail tail) {
   const TailId id = next_id_++;
@@ -202,7 +202,7 @@ void Pipeline::close_attempt(bool renumbered, uint64_t now_ns) {
     if (renumbered && without_a_word) life.clean_exit = true;
     lives.push_back(life);
   }
-  keep_lost(lives, " (attempt " + std::to_string(now_.number + 1) + ")", Severity::kCrit);
+  engine_.part_with({.lives = lives, .remark = attempt_remark(now_.number), .first_step = now_.first_step});
   for (const auto& [rank, seat] : std::exchange(now_.ranks, {})) {
     if (tails_.at(seat.tail)->ended())
       put_away(seat.tail);
@@ -217,7 +217,10 @@ void Pipeline::vacate(int rank) {
   std::vector<RankLife> lives;
   for (const auto& [other, taken] : now_.ranks) lives.push_back(life_of(other, taken));
   std::erase_if(lives, [&](const RankLife& life) { return life.rank != rank && life.ended; });
-  keep_lost(lives, "; another process took its place", Severity::kWarn);
+  engine_.part_with({.lives = lives,
+                     .remark = "; another process took its place",
+                     .at_most = Severity::kWarn,
+                     .first_step = now_.first_step});
   const auto others = std::stable_partition(now_.deaths.begin(), now_.deaths.end(),
                                             [&](const UncleanDeath& d) { return d.rank != rank; });
   earlier_deaths_.insert(earlier_deaths_.end(), others, now_.deaths.end());
@@ -246,24 +249,6 @@ RankLife Pipeline::life_of(int rank, const Seat& seat) const {
   life.rank = rank;
   life.steps = life.steps - std::min(life.steps, seat.from) + seat.at.value_or(seat.not_before);
   return life;
-}
-
-// The engine forgets the lives of an attempt when the next one begins; who was lost in it is asked for now, of an
-// engine that knows nothing but these lives.
-void Pipeline::keep_lost(const std::vector<RankLife>& lives, const std::string& suffix, Severity at_most) {
-  Engine judge(options_);
-  if (interrupted_ns_) judge.set_interrupted(interrupted_ns_);
-  for (const RankLife& life : lives) judge.set_life(life.rank, life);
-  judge.finish();
-  for (Finding finding : judge.snapshot().findings) {
-    if (!stepscope::has(finding.kind.id(), kOutlivesAttempt)) continue;
-    for (int64_t* step : {&finding.first_step, &finding.last_step, &finding.detected_step}) {
-      if (*step >= 0) *step += now_.first_step;
-    }
-    finding.title += suffix;
-    finding.severity = std::min(finding.severity, at_most);
-    engine_.add_external(std::move(finding));
-  }
 }
 
 void Pipeline::record_death(TailId id) {
@@ -428,28 +413,26 @@ void Pipeline::merge_facts(const RankTail& tail) {
   if (!tail.numbers_certain()) note(who + ": steps were lost while the observer was away; step numbers may be too low");
 }
 
-Snapshot Pipeline::snapshot() {
-  Snapshot snapshot = engine_.snapshot();
+RunContext Pipeline::context() {
+  RunContext context;
   blackbox::ReadStats totals = earlier_totals_;
   std::set<std::pair<int, std::string>> nodes;
-  int world = snapshot.run.world_size;
   for (const auto& [rank, seat] : now_.ranks) {
     const RankTail& tail = *tails_.at(seat.tail);
     merge_facts(tail);
     totals += tail.totals();
     nodes.emplace(tail.identity().node_rank, tail.identity().hostname);
-    world = std::max({world, tail.identity().world_size, rank + 1});
+    context.run.world_size = std::max({context.run.world_size, tail.identity().world_size, rank + 1});
   }
-  snapshot.run.world_size = world;
-  snapshot.run.nodes = static_cast<int>(nodes.size());
-  snapshot.run.attempts = attempts();
-  for (const auto& [key, text] : versions_) snapshot.run.versions[key] = text;
-  snapshot.observer.records = totals.read;
-  snapshot.observer.lost = totals.lost;
-  snapshot.observer.torn = totals.torn;
-  for (const std::string& text : unavailable_) add_once(snapshot.observer.unavailable, text);
-  for (const std::string& text : notes_) add_once(snapshot.observer.notes, text);
-  return snapshot;
+  context.run.nodes = static_cast<int>(nodes.size());
+  context.run.attempts = attempts();
+  context.run.versions = versions_;
+  context.observer.records = totals.read;
+  context.observer.lost = totals.lost;
+  context.observer.torn = totals.torn;
+  context.observer.unavailable = unavailable_;
+  context.observer.notes = notes_;
+  return context;
 }
 
 const UncleanDeath* Pipeline::first_unclean_death(bool any) const {

@@ -21,7 +21,7 @@
 #include "agent/rank_tail.h"
 #include "agent/stamp_policy.h"
 #include "diagnose/engine.h"
-#include "diagnose/snapshot.h"
+#include "diagnose/run_context.h"
 
 namespace stepscope {
 
@@ -58,9 +58,10 @@ class Pipeline {
   // The run is over: ends what is still open at `now_ns` and judges the whole.
   void finish(uint64_t now_ns);
 
-  // What the engine knows, with observer losses, attempts, ranks, nodes and versions filled in. RunInfo beyond that is
-  // the caller's.
-  Snapshot snapshot();
+  // What the black boxes tell beside steps and lives: losses, attempts, world, nodes, versions, notes. RunInfo beyond
+  // that is the caller's.
+  RunContext context();
+  Snapshot snapshot() { return assemble(engine_, context()); }
 
   Engine& engine() { return engine_; }
   // Called when an attempt begins (0 is the first), before any of its steps is fed.
@@ -89,12 +90,10 @@ class Pipeline {
   bool place_newcomers();
   RankLife life_of(int rank, const Seat& seat) const;   // its steps as the attempt counts them
   void tell_lives(const std::set<int>& as_alive = {});  // those of `as_alive` as if they had not ended
-  void keep_lost(const std::vector<RankLife>& lives, const std::string& suffix, Severity at_most);
   void record_death(TailId id);
   void merge_facts(const RankTail& tail);
 
   std::function<void(int)> on_attempt_;
-  EngineOptions options_;
   Engine engine_;
   std::map<TailId, std::unique_ptr<RankTail>> tails_;
   std::set<TailId> refused_;  // for good

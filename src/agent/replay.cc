@@ -122,20 +122,21 @@ Result<Snapshot> replay_rings(const std::string& folder, EngineOptions options) 
   pipeline.pump(0);
   for (const auto& [id, wrote_ns] : open) end(id);
   pipeline.finish(last_ns);
-  Snapshot snapshot = pipeline.snapshot();
-  const RunInfo& run = manifest.run;
-  snapshot.run.name = run.name;
-  snapshot.run.started_at = run.started_at;
-  snapshot.run.command = run.command;
-  snapshot.run.exit_code = run.exit_code;
-  for (const auto& [key, text] : run.versions) snapshot.run.versions[key] = text;
-  snapshot.run.duration_s = last_ns > first_ns ? static_cast<double>(last_ns - first_ns) * 1e-9 : 0;
+  RunContext context = pipeline.context();
+  RunInfo& run = context.run;
+  const RunInfo& told = manifest.run;
+  run.name = told.name;
+  run.started_at = told.started_at;
+  run.command = told.command;
+  run.exit_code = told.exit_code;
+  for (const auto& [key, text] : told.versions) run.versions[key] = text;
+  run.duration_s = last_ns > first_ns ? static_cast<double>(last_ns - first_ns) * 1e-9 : 0;
   const UncleanDeath* death = pipeline.first_unclean_death();
-  snapshot.run.status = !run.status.empty() && run.status != "running" ? run.status
-                        : death && !death->in_teardown                 ? "crashed"
-                                                                       : "completed";
-  snapshot.observer.notes.push_back("worked out again from black boxes: they hold the newest records only");
-  return snapshot;
+  run.status = !told.status.empty() && told.status != "running" ? told.status
+               : death && !death->in_teardown                   ? "crashed"
+                                                                : "completed";
+  context.note("worked out again from black boxes: they hold the newest records only");
+  return assemble(pipeline.engine(), context);
 }
 
 }  // namespace stepscope

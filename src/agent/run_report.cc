@@ -7,8 +7,7 @@
 
 #include "base/file.h"
 #include "base/subprocess.h"
-#include "report/summary_html.h"
-#include "report/summary_json.h"
+#include "report/reporters.h"
 #include "report/summary_text.h"
 
 namespace stepscope {
@@ -60,38 +59,45 @@ std::string run_status(const Snapshot& snapshot, const Pipeline& pipeline, const
   return failed ? "crashed" : "completed";
 }
 
-Snapshot final_snapshot(Pipeline& pipeline, const AgentConfig& config, const RunEnd& end) {
-  Snapshot snapshot = pipeline.snapshot();
-  RunInfo& run = snapshot.run;
+Snapshot final_snapshot(Pipeline& pipeline, const HostWatch& host, const AgentConfig& config, const RunEnd& end) {
+  RunContext context = pipeline.context();
+  RunInfo& run = context.run;
   run.name = config.run_name;
   run.started_at = config.started_at;
   run.duration_s = end.end_ns > config.started_ns ? static_cast<double>(end.end_ns - config.started_ns) * 1e-9 : 0;
   if (end.wait_status) run.exit_code = shell_code(*end.wait_status);
   run.command = config.command;
   run.versions["stepscope"] = config.version;
-  run.status = run_status(snapshot, pipeline, end);
-  for (const std::string& note : config.notes) snapshot.observer.notes.push_back(note);
-  if (config.shm_dir.empty()) snapshot.observer.unavailable.push_back("recorder: no shared memory");
-  collect_off_notes(config.run_dir.empty() ? config.shm_dir : config.run_dir, snapshot.observer.unavailable);
+  for (const std::string& note : config.notes) context.note(note);
+  if (config.shm_dir.empty()) context.unavailable("recorder: no shared memory");
+  std::vector<std::string> off;
+  collect_off_notes(config.run_dir.empty() ? config.shm_dir : config.run_dir, off);
+  for (const std::string& reason : off) context.unavailable(reason);
+  host.fill(context);
+  Snapshot snapshot = assemble(pipeline.engine(), context);
+  snapshot.run.status = run_status(snapshot, pipeline, end);  // a hang that was found is a part of it
   return snapshot;
 }
 
 std::string write_report(const Snapshot& snapshot, const AgentConfig& config, RunFolder& folder) {
   TextOptions options;
-  bool written = folder.write("final_summary.json", summary_json(snapshot));
-  if (written) options.files.push_back("final_summary.json");
-  if (config.html_report && folder.write("final_summary.html", summary_html(snapshot))) {
-    options.files.push_back("final_summary.html");
+  const Reporter* text = nullptr;  // comes last, since it names the others' files
+  for (const Reporter& reporter : reporters()) {
+    const bool asked = std::find(config.formats.begin(), config.formats.end(), reporter.name) != config.formats.end();
+    if (reporter.render == summary_text)
+      text = &reporter;
+    else if ((reporter.always || asked) && folder.write(std::string(reporter.file), reporter.render(snapshot, {})))
+      options.files.emplace_back(reporter.file);
   }
   if (folder) options.folder = folder.path();
-  options.files.push_back("final_summary.txt");
-  std::string text = summary_text(snapshot, options);
-  if (!folder.write("final_summary.txt", text)) {
+  options.files.emplace_back(text->file);
+  std::string page = text->render(snapshot, options);
+  if (!folder.write(options.files.back(), page)) {
     options.files.pop_back();
     if (options.files.empty()) options.folder.clear();
-    text = summary_text(snapshot, options);  // names only what is really there
+    page = text->render(snapshot, options);  // names only what is really there
   }
-  return text;
+  return page;
 }
 
 std::string manifest_json(const AgentConfig& config, const std::string& status, const RunEnd& end,

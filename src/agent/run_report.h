@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "agent/agent_config.h"
+#include "agent/host_watch.h"
 #include "agent/pipeline.h"
 #include "agent/run_folder.h"
 #include "diagnose/snapshot.h"
@@ -22,10 +23,10 @@ struct RunEnd {
 // completed, crashed, interrupted or hung.
 std::string run_status(const Snapshot& snapshot, const Pipeline& pipeline, const RunEnd& end);
 
-// The snapshot with RunInfo complete, reasons of recorders that stayed off included.
-Snapshot final_snapshot(Pipeline& pipeline, const AgentConfig& config, const RunEnd& end);
+// The whole snapshot: RunInfo complete, what was sampled and the reasons of recorders that stayed off included.
+Snapshot final_snapshot(Pipeline& pipeline, const HostWatch& host, const AgentConfig& config, const RunEnd& end);
 
-// Writes final_summary.json, .txt, .html (when asked for) and manifest.json. Returns the text.
+// Writes the summary in the formats of every run and those that were asked for. Returns the text.
 std::string write_report(const Snapshot& snapshot, const AgentConfig& config, RunFolder& folder);
 
 // manifest.json: what the run is, before it has a verdict and after. With identity and death of each rank process.

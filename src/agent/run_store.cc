@@ -77,15 +77,16 @@ void RunStore::tick(uint64_t now_ns) {
   if (now_ns >= next_state_ns_ && steps != steps_then_) {
     next_state_ns_ = now_ns + kStateNs;
     steps_then_ = steps;
-    Snapshot snapshot = pipeline_.snapshot();
+    RunContext context = pipeline_.context();
+    context.run.name = config_.run_name;
+    context.run.started_at = config_.started_at;
+    context.run.command = config_.command;
+    context.run.status = "running";
+    context.run.duration_s = static_cast<double>(now_ns - config_.started_ns) * 1e-9;
+    const Snapshot snapshot = assemble(pipeline_.engine(), context);
     put_state(snapshot);
     if (now_ns >= next_snapshot_ns_) {
       next_snapshot_ns_ = now_ns + kSnapshotNs;
-      snapshot.run.name = config_.run_name;
-      snapshot.run.started_at = config_.started_at;
-      snapshot.run.command = config_.command;
-      snapshot.run.status = "running";
-      snapshot.run.duration_s = static_cast<double>(now_ns - config_.started_ns) * 1e-9;
       writer_->put_snapshot(summary_json(snapshot), static_cast<int64_t>(steps) - 1, static_cast<int64_t>(now_ns));
     }
   }

@@ -13,6 +13,7 @@
 #include "cli/agent_link.h"
 #include "cli/run_args.h"
 #include "cli/verbs.h"
+#include "report/reporters.h"
 
 namespace stepscope {
 namespace {
@@ -141,9 +142,10 @@ class FrontDoor {
     app->alias("view");
     app->add_option("run", report_.path, "run folder, final_summary.json, run.db or folder of black boxes")->required();
     app->add_flag("--rebuild", report_.rebuild, "work the summary out again from the steps in run.db");
-    app->add_flag("--html", report_.html, "write final_summary.html beside it instead");
-    app->add_option("--output", report_.output, "where the HTML goes")->needs("--html");
-    app->add_flag("--json", report_.json, "the summary as JSON on stdout")->excludes("--html");
+    app->add_option("--format", report_.format, reporter_names() + " (default text)");
+    app->add_flag("--html", report_.html, "write final_summary.html into the run's folder");
+    app->add_flag_callback("--json", [this] { report_.format = "json"; }, "the same as --format json");
+    app->add_option("--output", report_.output, "a file to write instead of printing");
   }
 
   void add_compare() {

@@ -23,7 +23,7 @@ RunPlaces make_places(const Settings& settings, const std::string& version, cons
   config.working_dir = current_folder();
   config.launcher_pid = ::getpid();
   config.interval_s = settings.interval_s;
-  config.html_report = settings.html_report;
+  if (settings.html_report) config.formats = {"html"};
   config.keep_rings = settings.keep_rings;
   config.thresholds = settings.thresholds;
   config.silence = settings.silence;

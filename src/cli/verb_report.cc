@@ -6,29 +6,34 @@
 #include "cli/agent_link.h"
 #include "cli/load_run.h"
 #include "cli/verbs.h"
-#include "report/summary_html.h"
-#include "report/summary_json.h"
-#include "report/summary_text.h"
+#include "report/reporters.h"
 
 namespace stepscope {
+namespace {
+
+std::string beside(const std::string& run, std::string_view file) {
+  const std::string folder = is_dir(run) ? run : run.substr(0, run.rfind('/') + 1);
+  return path_join(folder.empty() ? "." : folder, std::string(file));
+}
+
+}  // namespace
+
 int verb_report(const ReportVerb& verb) {
+  const std::string format = verb.html ? "html" : verb.format;
+  const Reporter* reporter = reporter_named(format);
+  if (!reporter) return say("no format is called '" + format + "': " + reporter_names()), kExitUsage;
   auto run = load_run(verb.path, verb.rebuild);
   if (!run) return say(run.error().message), kExitUsage;
-  const Snapshot& snapshot = run->snapshot;
   if (!run->note.empty()) say(run->note);
-  if (verb.json) return write_all(STDOUT_FILENO, summary_json(snapshot), "stdout") ? 0 : 1;
-  if (verb.html) {
-    const std::string folder = is_dir(verb.path) ? verb.path : verb.path.substr(0, verb.path.rfind('/') + 1);
-    const std::string beside = path_join(folder.empty() ? "." : folder, "final_summary.html");
-    const std::string target = verb.output.empty() ? beside : verb.output;
-    if (Status status = write_file_atomic(target, summary_html(snapshot)); !status)
-      return say(status.error().message), 1;
-    say("written: " + target);
-    return 0;
-  }
+  std::string target = verb.output;
+  if (target.empty() && verb.html) target = beside(verb.path, reporter->file);
   TextOptions options;
-  options.color = ::isatty(STDOUT_FILENO);
-  return write_all(STDOUT_FILENO, summary_text(snapshot, options), "stdout") ? 0 : 1;
+  options.color = target.empty() && ::isatty(STDOUT_FILENO);
+  const std::string page = reporter->render(run->snapshot, options);
+  if (target.empty()) return write_all(STDOUT_FILENO, page, "stdout") ? 0 : 1;
+  if (Status status = write_file_atomic(target, page); !status) return say(status.error().message), 1;
+  say("written: " + target);
+  return 0;
 }
 
 }  // namespace stepscope

@@ -34,11 +34,11 @@ struct DoctorVerb {
 int verb_doctor(const DoctorVerb& verb);
 
 struct ReportVerb {
-  std::string path;      // run folder, final_summary.json, run.db or folder of rings
-  bool rebuild = false;  // from the steps in run.db, even where a summary is there
-  bool json = false;     // the summary as JSON on stdout
-  bool html = false;
-  std::string output;  // of the HTML; "" = final_summary.html beside the summary
+  std::string path;             // run folder, final_summary.json, run.db or folder of rings
+  bool rebuild = false;         // from the steps in run.db, even where a summary is there
+  std::string format = "text";  // of report/reporters.h
+  bool html = false;            // the same as format "html", into final_summary.html beside the summary
+  std::string output;           // a file; "" = stdout
 };
 int verb_report(const ReportVerb& verb);
 

@@ -90,9 +90,13 @@ struct Engine::Impl {
   }
 
   // Ranks of the job, as its processes say.
-  int world() const {
+  static int world_of(const std::map<int, RankLife>& lives) {
     int most = 0;
     for (const auto& [rank, life] : lives) most = std::max({most, std::min(life.world_size, kMostRanks), rank + 1});
+    return most;
+  }
+  int world() const {
+    const int most = world_of(lives);
     return most > 0 ? most : table.ranks();
   }
 
@@ -209,9 +213,41 @@ struct Engine::Impl {
     findings = std::move(said);
   }
 
-  void forget_interrupted() {
-    for (auto& [rank, life] : lives)
+  // Who was asked to stop is not lost.
+  void forget_interrupted(std::map<int, RankLife>& of) const {
+    for (auto& [rank, life] : of)
       if (life.ended_by_stop(interrupted_ns)) life.stopped = life.clean_exit = true, life.exception.clear();
+  }
+
+  // Judged from their lives alone: their steps are the run's, and their groups are gone.
+  std::vector<Finding> lost_of(const PastRanks& past) const {
+    std::map<int, RankLife> theirs;
+    for (const RankLife& life : past.lives)
+      if (life.rank >= 0 && life.rank < kMostRanks) theirs[life.rank] = life;
+    forget_interrupted(theirs);
+    const Groups no_groups;
+    const std::map<int, DeviceRoom> no_rooms;
+    RuleInput j;
+    j.limits = &limits;
+    j.over = true;
+    j.now_ns = now_ns;
+    j.interrupted_ns = interrupted_ns;
+    j.lives = &theirs;
+    j.groups = &no_groups;
+    j.rooms = &no_rooms;
+    j.silenced = &silenced;
+    j.ranks = j.world = world_of(theirs);
+    j.ever_seen = static_cast<int>(
+        std::count_if(theirs.begin(), theirs.end(), [](const auto& entry) { return entry.second.steps > 0; }));
+    std::vector<Finding> said = ask(kWhole, j);
+    std::erase_if(said, [](const Finding& f) { return !has(f.kind.id(), kOutlivesAttempt); });
+    for (Finding& f : said) {
+      for (int64_t* step : {&f.first_step, &f.last_step, &f.detected_step})
+        if (*step >= 0) *step += static_cast<int64_t>(past.first_step);
+      f.title += past.remark;
+      f.severity = std::min(f.severity, past.at_most);
+    }
+    return said;
   }
 };
 
@@ -254,6 +290,12 @@ void Engine::set_group(uint64_t id, const std::string& description, const std::v
 }
 
 void Engine::set_group_size(uint64_t id, size_t size) { impl_->groups[id].size = size; }
+
+std::string attempt_remark(int number) { return " (attempt " + std::to_string(number + 1) + ")"; }
+
+void Engine::part_with(const PastRanks& past) {
+  for (Finding& finding : impl_->lost_of(past)) add_external(std::move(finding));
+}
 
 void Engine::begin_attempt(int world_size) {
   impl_->table.close_ready(true);
@@ -307,7 +349,7 @@ void Engine::finish() {
   if (m.over) return;
   m.over = true;
   m.table.close_ready(true);
-  m.forget_interrupted();
+  m.forget_interrupted(m.lives);
   m.findings = ask(kWhole, m.input(all_rows(m.table)));
   for (Finding& f : ask(kHistory, m.history())) m.findings.push_back(std::move(f));
   m.book.date(m.findings, static_cast<int64_t>(m.table.closed()) - 1);

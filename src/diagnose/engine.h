@@ -26,6 +26,18 @@ struct EngineOptions {
   double peak_flops = 0;                     // FLOP/s of one device; 0 = by its name, where that is known
 };
 
+// Ranks whose processes are gone while the run goes on: an attempt that was followed by another, or one process whose
+// rank another took over.
+struct PastRanks {
+  std::vector<RankLife> lives;         // as they ended
+  std::string remark;                  // behind the titles: attempt_remark(), "; another process took its place"
+  Severity at_most = Severity::kCrit;  // the run went on
+  uint64_t first_step = 0;             // of the run, from which their lives count
+};
+
+// How findings of an earlier attempt are marked: " (attempt 1)".
+std::string attempt_remark(int number);
+
 class Engine {
  public:
   explicit Engine(EngineOptions options);
@@ -47,8 +59,10 @@ class Engine {
   void set_group(uint64_t id, const std::string& description, const std::vector<int>& ranks);
   // How many ranks a communicator has whose ranks nobody told.
   void set_group_size(uint64_t id, size_t size);
-  // A new attempt of the run's ranks begins (elastic restart): steps are counted on, lives start anew. It may have
-  // fewer ranks than the one before; 0 = not known, as many.
+  // Who was lost of ranks whose processes are gone stays a finding of the run.
+  void part_with(const PastRanks& past);
+  // A new attempt of the run's ranks begins (elastic restart), after part_with() the one before: steps are counted on,
+  // lives start anew. It may have fewer ranks than the one before; 0 = not known, as many.
   void begin_attempt(int world_size = 0);
   // Somebody asked the run to stop (Ctrl-C, SIGTERM): ranks that end after this moment are not lost.
   void set_interrupted(int64_t at_ns);

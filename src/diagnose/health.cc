@@ -88,24 +88,24 @@ std::optional<Finding> closing_word(const RuleInput& in, const std::vector<Healt
   if (scattered) {
     f.costs(std::max(0.0, 1 - compute)).graded(Severity::kInfo);
     f.title(formatted("{} of the time is not the model's own compute, in parts of which none stands out",
-                      text_share(f->cost_share)))
-        .action("see the ledger for the parts; the largest is the first to look at");
+                      format_percent(f->cost_share)))
+        .action("See the ledger for the parts; the largest is the first to look at");
   } else if (const double optimizer = shares[Category::kOptimizer];
              optimizer >= in.limits->optimizer_heavy_share * compute) {
     // The time is the model's, but not where a model's time belongs: no claim of health.
     f.caused_by(Cause::kOptimizerHeavy)
-        .title(formatted("The optimizer takes {} of the time, forward and backward together {}", text_share(optimizer),
-                         text_share(compute - optimizer)))
+        .title(formatted("The optimizer takes {} of the time, forward and backward together {}",
+                         format_percent(optimizer), format_percent(compute - optimizer)))
         .action(
-            "a fused or foreach optimizer, sparse gradients for large embeddings, accumulation over several backwards, "
+            "A fused or foreach optimizer, sparse gradients for large embeddings, accumulation over several backwards, "
             "or "
             "fewer "
             "trained parameters; see which parameters are large and hardly used");
   } else if (bound_by_compute) {
-    f.title(formatted("Healthy: {} of the time is the model's own compute", text_share(compute)))
-        .action("faster kernels, a smaller model or more devices are what is left to win");
+    f.title(formatted("Healthy: {} of the time is the model's own compute", format_percent(compute)))
+        .action("Faster kernels, a smaller model or more devices are what is left to win");
   } else {
-    f.title("Healthy: no phase and no rank stands out").action("nothing to do");
+    f.title("Healthy: no phase and no rank stands out").action("Nothing to do");
   }
   return f;
 }

@@ -77,30 +77,4 @@ double seconds_of(const Window& window) {
   return window.empty() ? 0 : static_cast<double>(window.end_ns - window.begin_ns) * 1e-9;
 }
 
-std::string bytes_text(double bytes) {
-  if (bytes >= 1e12) return formatted("{:.1f} TB", bytes * 1e-12);
-  if (bytes >= 1e9) return formatted("{:.1f} GB", bytes * 1e-9);
-  if (bytes >= 1e8) return formatted("{:.0f} MB", bytes * 1e-6);
-  if (bytes >= 1e5) return formatted("{:.2g} MB", bytes * 1e-6);
-  return formatted("{:.0f} kB", bytes * 1e-3);
-}
-
-std::string ranks_text(const std::vector<int>& ranks) {
-  if (ranks.empty()) return "the ranks";
-  std::string out = ranks.size() == 1 ? "rank " : "ranks ";
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    if (i == 8 && ranks.size() > 10) return out + formatted(" and {} more", ranks.size() - i);
-    if (i > 0) out += i + 1 == ranks.size() ? " and " : ", ";
-    out += std::to_string(ranks[i]);
-  }
-  return out;
-}
-
-std::string duration_text(double seconds) {
-  if (seconds < 120) return formatted("{:.0f} s", seconds);
-  if (seconds < 7200) return formatted("{:.0f} min", seconds / 60);
-  if (seconds < 172800) return formatted("{:.0f} h", seconds / 3600);
-  return formatted("{:.0f} days", seconds / 86400);
-}
-
 }  // namespace stepscope::host

@@ -31,8 +31,5 @@ int64_t newest_step(const HostFacts& facts);
 int64_t newest_step(const RankProcess& rank);
 
 double seconds_of(const Window& window);
-std::string bytes_text(double bytes);                   // "1.5 GB", powers of ten
-std::string ranks_text(const std::vector<int>& ranks);  // "rank 1", "ranks 0, 2 and 3"
-std::string duration_text(double seconds);
 
 }  // namespace stepscope::host

@@ -7,8 +7,8 @@ namespace {
 const char* action_of(FindingKind kind, Lateness lateness, std::optional<Category> phase, Cause cause) {
   if (lateness == Lateness::kTransient)
     return cause == Cause::kDescheduled
-               ? "something takes this rank's core: bind ranks to cores, look for other processes"
-               : "look for blocking work on this rank only: logging, uploads, file writes, prints";
+               ? "Something takes this rank's core: bind ranks to cores, look for other processes"
+               : "Look for blocking work on this rank only: logging, uploads, file writes, prints";
   if (kind == FindingKind::kInputStraggler)
     return "look at this rank's loader: its storage, its share of the data, its worker count and CPU binding";
   if (kind == FindingKind::kH2dStraggler) return "check this rank's pinned memory and PCIe link";
@@ -26,7 +26,7 @@ const char* action_of(FindingKind kind, Lateness lateness, std::optional<Categor
              "layers";
     case Category::kOptimizer:
       return "look for work on this rank only around optimizer.step (hooks, clipping, logging)";
-    default: return "look at what this rank does that the others do not";
+    default: return "Look at what this rank does that the others do not";
   }
 }
 

@@ -150,28 +150,4 @@ bool is_compute(Category category) {
   return std::find(kLaunchPhases.begin(), kLaunchPhases.end(), category) != kLaunchPhases.end();
 }
 
-std::string text_ms(double ms) {
-  if (ms >= 10'000) return formatted("{:.0f} s", ms / 1000);
-  if (ms >= 1'000) return formatted("{:.1f} s", ms / 1000);
-  if (ms >= 10) return formatted("{:.0f} ms", ms);
-  return formatted("{:.1f} ms", ms);
-}
-
-std::string text_share(double share) { return formatted("{:.0f} %", share * 100); }
-
-std::string text_ranks(const std::vector<int>& ranks) {
-  if (ranks.empty()) return "no rank";
-  std::string out = ranks.size() == 1 ? "rank " : "ranks ";
-  constexpr size_t kShown = 8;
-  for (size_t i = 0; i < ranks.size() && i < kShown; ++i) out += (i ? ", " : "") + std::to_string(ranks[i]);
-  if (ranks.size() > kShown) out += formatted(" and {} more", ranks.size() - kShown);
-  return out;
-}
-
-std::string text_ranks_first(const std::vector<int>& ranks) {
-  std::string out = text_ranks(ranks);
-  out[0] = static_cast<char>(out[0] - 'a' + 'A');
-  return out;
-}
-
 }  // namespace stepscope

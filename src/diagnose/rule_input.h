@@ -112,10 +112,4 @@ struct RuleInput {
 // The model's own compute: forward, backward, optimizer.
 bool is_compute(Category category);
 
-// Text helpers shared by titles: "48 ms", "1.5 s", "21 %", "ranks 0, 2, 3".
-std::string text_ms(double ms);
-std::string text_share(double share);
-std::string text_ranks(const std::vector<int>& ranks);
-std::string text_ranks_first(const std::vector<int>& ranks);  // "Ranks 0, 2, 3": where a title begins
-
 }  // namespace stepscope

@@ -14,7 +14,7 @@ void batchnorm(const ConfigFact& ddp, const Configuration& c, std::vector<Advice
   if (layers < 1 || world < 2) return;
   Advice a{Cause::kBatchnorm,
            formatted("{:.0f} BatchNorm layers under DDP take their statistics from one rank's batch each", layers),
-           "convert them before wrapping: torch.nn.SyncBatchNorm.convert_sync_batchnorm(model) (GPUs only); with some "
+           "Convert them before wrapping: torch.nn.SyncBatchNorm.convert_sync_batchnorm(model) (GPUs only); with some "
            "tens of "
            "samples per rank they may stay",
            {{"batchnorm_layers", {}, layers, {}, ""}, {"world_size", {}, world, {}, ""}}};
@@ -34,7 +34,7 @@ void unused_parameters(const RuleInput& in, const ConfigFact& ddp, const Configu
   out.push_back(
       {Cause::kUnusedParameters,
        formatted("find_unused_parameters=True, but no parameter was unused in the {:.0f} steps looked at", steps),
-       "leave it out: DDP walks the whole graph in every step for it; use static_graph=True where the same "
+       "Leave it out: DDP walks the whole graph in every step for it; use static_graph=True where the same "
        "parameters are unused in every step",
        {{"steps_looked_at", {}, steps, {}, ""}, {"unused_parameters", {}, 0, {}, ""}}});
 }
@@ -44,9 +44,9 @@ void small_buckets(const RuleInput& in, const ConfigFact& ddp, std::vector<Advic
   const double limit = in.limits->advice_bucket_mib * kMib;
   if (bucket <= 0 || bucket >= limit || parameters < 2 * limit || number(ddp, "world", 1) < 2) return;
   out.push_back({Cause::kSmallBuckets,
-                 formatted("gradients go out in buckets of {:.1f} MiB: about {:.0f} all-reduces per step",
+                 formatted("Gradients go out in buckets of {:.1f} MiB: about {:.0f} all-reduces per step",
                            bucket / kMib, parameters / bucket),
-                 "leave bucket_cap_mb at its default of 25: each all-reduce has a fixed price",
+                 "Leave bucket_cap_mb at its default of 25: each all-reduce has a fixed price",
                  {{"bucket_bytes", {}, bucket, {}, ""}, {"gradient_bytes", {}, parameters, {}, ""}}});
 }
 

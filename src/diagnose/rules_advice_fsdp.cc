@@ -16,8 +16,8 @@ void wrapping(const RuleInput& in, const ConfigFact& fsdp, std::vector<Advice>& 
     out.push_back(
         {Cause::kFsdpRootUnit,
          formatted("FSDP gathers {} of the parameters as one unit: they all lie whole on each device while it runs",
-                   text_share(root / parameters)),
-         "wrap the repeated blocks too: fully_shard(block) for each before fully_shard(model), or an auto_wrap_policy",
+                   format_percent(root / parameters)),
+         "Wrap the repeated blocks too: fully_shard(block) for each before fully_shard(model), or an auto_wrap_policy",
          {counted, {"root_parameters", {}, root, {}, ""}, {"parameters", {}, parameters, {}, ""}}});
   }
   if (units >= in.limits->advice_fsdp_many_units && median < in.limits->advice_fsdp_tiny_parameters) {
@@ -25,7 +25,7 @@ void wrapping(const RuleInput& in, const ConfigFact& fsdp, std::vector<Advice>& 
         {Cause::kFsdpTinyUnits,
          formatted("FSDP has {:.0f} units with {:.0f} parameters in the median: many small all-gathers per step", units,
                    median),
-         "wrap whole blocks, not single layers",
+         "Wrap whole blocks, not single layers",
          {counted, {"median_parameters", {}, median, {}, ""}}});
   }
 }
@@ -48,8 +48,8 @@ void cpu_offload(const RuleInput& in, const ConfigFact& fsdp, std::vector<Advice
   out.push_back(
       {Cause::kCpuOffload,
        formatted("FSDP keeps parameters in host memory although the devices never used more than {} of theirs",
-                 text_share(most / capacity)),
-       "leave the offload policy out, as long as the parameters fit",
+                 format_percent(most / capacity)),
+       "Leave the offload policy out, as long as the parameters fit",
        {{"reserved_bytes", {}, most, {}, ""}, {"device_bytes", {}, capacity, {}, ""}}});
 }
 

@@ -38,7 +38,7 @@ void set_epoch(const RuleInput& in, const ConfigFact& loader, std::vector<Advice
        formatted(
            "The DistributedSampler gives the same order in every epoch: set_epoch was not called in {:.0f} epochs",
            epochs),
-       "call loader.sampler.set_epoch(epoch) before each epoch",
+       "Call loader.sampler.set_epoch(epoch) before each epoch",
        {{"epochs", {}, epochs, {}, ""}, {"sampler_epoch", {}, number(loader, "sampler_epoch", 0), {}, ""}}});
 }
 
@@ -58,7 +58,7 @@ void uneven_batches(const RuleInput& in, const ConfigFact& loader, std::vector<A
       {Cause::kUnevenBatches,
        formatted("Ranks have {:.0f} to {:.0f} batches per epoch: the longer ones wait for partners that are done",
                  least, most),
-       "give every rank as many batches: DistributedSampler (it pads), drop_last=True, or DDP's join() context",
+       "Give every rank as many batches: DistributedSampler (it pads), drop_last=True, or DDP's join() context",
        {{"batches_per_epoch", least_rank, least, {}, ""}, {"batches_per_epoch", most_rank, most, {}, ""}}});
 }
 
@@ -89,7 +89,7 @@ void num_workers(const RuleInput& in, const ConfigFact& loader, std::vector<Advi
   out.push_back(
       {Cause::kNumWorkers,
        formatted("The training process loads its batches itself (num_workers=0) and spends {} of the time on it",
-                 text_share(share)),
+                 format_percent(share)),
        "num_workers=2 or more: batches are then made while the model computes",
        {{"input_wait_share", {}, share, {}, ""}, {"num_workers", {}, 0, {}, ""}}});
 }
@@ -99,7 +99,7 @@ void pin_memory(const RuleInput& in, const ConfigFact& loader, std::vector<Advic
   if (number(loader, "pin", 1) != 0 || share < in.limits->advice_h2d_share) return;
   out.push_back({Cause::kPinMemory,
                  formatted("Copies to the device block the training for {} of the time, from memory that is not pinned",
-                           text_share(share)),
+                           format_percent(share)),
                  "pin_memory=True in the loader and .to(device, non_blocking=True)",
                  {{"h2d_share", {}, share, {}, ""}, {"pin_memory", {}, 0, {}, ""}}});
 }
@@ -109,7 +109,7 @@ void persistent_workers(const RuleInput& in, const ConfigFact& loader, std::vect
   const bool anew = number(loader, "workers", 0) > 0 && number(loader, "persistent", 1) == 0;
   if (!anew || epochs < in.limits->advice_min_epochs || share < in.limits->advice_epoch_start_share) return;
   out.push_back({Cause::kPersistentWorkers,
-                 formatted("Every epoch starts its loader workers anew, {} of the time", text_share(share)),
+                 formatted("Every epoch starts its loader workers anew, {} of the time", format_percent(share)),
                  "persistent_workers=True",
                  {{"epoch_start_share", {}, share, {}, ""},
                   {"num_workers", {}, number(loader, "workers", 0), {}, ""},

@@ -47,8 +47,8 @@ void destroy_process_group(const RuleInput& in, std::vector<Advice>& out) {
   if (ranks.empty()) return;
   out.push_back(
       {Cause::kDestroyProcessGroup,
-       text_ranks(ranks) + " ended without torch.distributed.destroy_process_group()",
-       "call it last: without it a rank may leave while others still talk to it, and NCCL may hang or abort at exit",
+       format_ranks(ranks) + " ended without torch.distributed.destroy_process_group()",
+       "Call it last: without it a rank may leave while others still talk to it, and NCCL may hang or abort at exit",
        {{"ranks", {}, static_cast<double>(ranks.size()), {}, ""}}});
 }
 

@@ -62,13 +62,13 @@ struct KindOf {
 };
 constexpr KindOf kKinds[] = {
     {Category::kCheckpoint, Opening::kNone, FindingKind::kCheckpointStall, "saving checkpoints",
-     "save less often or asynchronously (torch.distributed.checkpoint.async_save), to faster storage"},
+     "Save less often or asynchronously (torch.distributed.checkpoint.async_save), to faster storage"},
     {Category::kValidation, Opening::kNone, FindingKind::kValidationHeavy, "validation",
-     "validate less often, on fewer batches, or share the validation set among ranks"},
+     "Validate less often, on fewer batches, or share the validation set among ranks"},
     {Category::kEpochStart, Opening::kBefore, FindingKind::kEpochStartStall, "starting epochs (new loader workers)",
-     "keep the workers: persistent_workers=True, and open files lazily in the workers"},
+     "Keep the workers: persistent_workers=True, and open files lazily in the workers"},
     {Category::kCompile, Opening::kFirstStep, FindingKind::kRecompileStorm, "recompiling",
-     "keep shapes few: pad to buckets, mark dimensions dynamic, see TORCH_LOGS=recompiles"},
+     "Keep shapes few: pad to buckets, mark dimensions dynamic, see TORCH_LOGS=recompiles"},
 };
 
 // Events that come as regularly as from the first one on began with the run: the first workers were started before the
@@ -93,11 +93,11 @@ Finding finding_of(const RuleInput& in, const KindOf& k, const Between& b, doubl
   else
     f.holding_up(in.others_than(b.ranks));
   f.costs(share).saves(k.category).confidence(0.95).from(onset_of(in, k, b)).until(b.last);
-  f.title(formatted("{} of the time goes into {}: {} in {} steps{}", text_share(share), k.words, text_ms(b.event_ms),
-                    b.events,
+  f.title(formatted("{} of the time goes into {}: {} in {} steps{}", format_percent(share), k.words,
+                    format_ms(b.event_ms), b.events,
                     f->job_scope || in.seen.size() < 2
                         ? ""
-                        : ", on " + text_ranks(b.ranks) +
+                        : ", on " + format_ranks(b.ranks) +
                               (in.half_seen() ? " while the others seen wait" : " while the others wait")))
       .action(k.action)
       .evidence(std::string(name(k.category)) + "_ms", b.event_ms)
@@ -139,7 +139,7 @@ struct Sum {
     largest = std::max(largest, of_wall);
     if (b.first >= 0 && (first < 0 || b.first < first)) first = b.first;
     last = std::max(last, b.last);
-    if (of_wall >= told_share) parts += (parts.empty() ? "" : ", ") + words + " " + text_share(of_wall);
+    if (of_wall >= told_share) parts += (parts.empty() ? "" : ", ") + words + " " + format_percent(of_wall);
   }
 };
 
@@ -150,9 +150,9 @@ Finding finding_of(const RuleInput& in, const Sum& sum) {
       .confidence(0.9)
       .from(sum.first)
       .until(sum.last)
-      .title(formatted("{} of the time lies between the steps: {}", text_share(sum.share),
+      .title(formatted("{} of the time lies between the steps: {}", format_percent(sum.share),
                        sum.parts.empty() ? "many small parts" : sum.parts))
-      .action("see the ledger for the parts; do each less often or off the training thread");
+      .action("See the ledger for the parts; do each less often or off the training thread");
   return f;
 }
 
@@ -177,7 +177,8 @@ void judge_between(const RuleInput& in, std::vector<Finding>& out) {
   }
   if (sum.named >= sum.told_share) {
     const Between b = unnamed_work(in);
-    sum.add(b, b.cost_ms / wall, "work without a name" + (b.ranks.empty() ? "" : " on " + text_ranks(b.ranks)), false);
+    sum.add(b, b.cost_ms / wall, "work without a name" + (b.ranks.empty() ? "" : " on " + format_ranks(b.ranks)),
+            false);
   }
   // A part that has a finding of its own, and is nearly all of it, has said it.
   const bool more =

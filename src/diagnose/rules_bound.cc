@@ -11,8 +11,8 @@ void judge_bound(const RuleInput& in, std::vector<Finding>& out) {
   if (in.share_severity(h2d) != Severity::kInfo) {
     FindingBuilder f = in.of_job(FindingKind::kH2dBound, Category::kH2d, h2d, in.share_severity(h2d));
     f.saves(Category::kH2d)
-        .title(formatted("Copies to the device take {} of the time", text_share(h2d)))
-        .action("pin memory and copy with non_blocking=True, so that copies overlap with compute");
+        .title(formatted("Copies to the device take {} of the time", format_percent(h2d)))
+        .action("Pin memory and copy with non_blocking=True, so that copies overlap with compute");
     out.push_back(f);
   }
   const double residual = in.share_of_job(Category::kUnattributed);
@@ -20,9 +20,9 @@ void judge_bound(const RuleInput& in, std::vector<Finding>& out) {
       in.per_step_ms(Category::kUnattributed) >= in.limits->wait_heavy_min_ms) {
     FindingBuilder f =
         in.of_job(FindingKind::kWaitHeavy, Category::kUnattributed, residual, in.share_severity(residual));
-    f.title(formatted("{} of the time belongs to no known phase, {} per step", text_share(residual),
-                      text_ms(in.per_step_ms(Category::kUnattributed))))
-        .action("name the code between the phases with stepscope.trace_phase to see what it is");
+    f.title(formatted("{} of the time belongs to no known phase, {} per step", format_percent(residual),
+                      format_ms(in.per_step_ms(Category::kUnattributed))))
+        .action("Name the code between the phases with stepscope.trace_phase to see what it is");
     out.push_back(f);
   }
 }

@@ -36,10 +36,10 @@ void judge_collectives(const RuleInput& in, std::vector<Finding>& out) {
   // Of meetings with ranks that were not seen the transfer is not known.
   const bool known = share > 0 || in.share_of_job(Category::kUnresolved) <= 0;
   f.title(known ? formatted("{:.0f} small collectives per step beside the gradients' take {} of the time", per_step,
-                            text_share(share))
+                            format_percent(share))
                 : formatted("{:.0f} small collectives per step beside the gradients'; what they take cannot be told",
                             per_step))
-      .action("reduce metrics together and every N steps; broadcast_buffers=False where no layer needs it")
+      .action("Reduce metrics together and every N steps; broadcast_buffers=False where no layer needs it")
       .evidence("small_collectives_per_step", per_step);
   out.push_back(f);
 }

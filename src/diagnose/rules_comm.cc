@@ -52,10 +52,10 @@ void judge_comm(const RuleInput& in, std::vector<Finding>& out) {
   if (link >= in.limits->comm_bound_warn) {
     const Severity severity = link >= in.limits->comm_bound_crit ? Severity::kCrit : Severity::kWarn;
     FindingBuilder f = in.of_job(FindingKind::kCommBound, Category::kCommTransfer, exposed, severity);
-    f.title(formatted("Communication that nothing hides takes {} of the time, {} per step", text_share(exposed),
-                      text_ms(in.per_step_ms(Category::kCommTransfer))))
+    f.title(formatted("Communication that nothing hides takes {} of the time, {} per step", format_percent(exposed),
+                      format_ms(in.per_step_ms(Category::kCommTransfer))))
         .action(
-            "send less or hide more: larger batches or accumulation with no_sync, gradient compression, larger "
+            "Send less or hide more: larger batches or accumulation with no_sync, gradient compression, larger "
             "buckets, a "
             "faster link");
     out.push_back(f);
@@ -65,9 +65,9 @@ void judge_comm(const RuleInput& in, std::vector<Finding>& out) {
   f.caused_by(Cause::kContention)
       .evidence("comm_usual_share", link)
       .title(formatted("Communication takes {} of the time; with no step slower than usual it would take {}",
-                       text_share(exposed), text_share(link)))
+                       format_percent(exposed), format_percent(link)))
       .action(
-          "the same data go faster in quiet steps: leave cores to the threads that carry them, fewer ranks or threads "
+          "The same data go faster in quiet steps: leave cores to the threads that carry them, fewer ranks or threads "
           "per "
           "host");
   out.push_back(f);

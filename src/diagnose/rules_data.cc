@@ -24,14 +24,14 @@ void add_standstill(const RuleInput& in, const std::vector<OpenStep>& overdue, F
   std::vector<int> ranks;
   for (const OpenStep& open : overdue) ranks.push_back(open.rank);
   const std::string phase = longest.phase == Category::kUnattributed ? "" : formatted(", in {}", name(longest.phase));
-  const std::string words =
-      formatted("step {} of {} has not ended after {:.0f} s{}", longest.step, text_ranks(ranks), longest.open_s, phase);
+  const std::string words = formatted("step {} of {} has not ended after {:.0f} s{}", longest.step, format_ranks(ranks),
+                                      longest.open_s, phase);
   if (f->title.empty())
     f.title("S" + words.substr(1));
   else
     f.title_goes_on("; " + words);
   if (f->action.empty())
-    f.action("see what these ranks are at: py-spy dump, or the job's log; the figures rest on the steps before");
+    f.action("See what these ranks are at: py-spy dump, or the job's log; the figures rest on the steps before");
   const double share = longest.open_s / (longest.open_s + in.run_wall_ms * 1e-3);
   if (share >= in.limits->warn_share) f.at_least(Severity::kWarn);
   if (share > f->cost_share)
@@ -48,14 +48,14 @@ void judge_data(const RuleInput& in, std::vector<Finding>& out) {
     if (!in.over || in.unhooked) return;  // the hooks are missing, not the training: OBSERVER_DEGRADED says so
     out.push_back(
         about_data(in, FindingKind::kNoData, "No training step was seen",
-                   "check that the script trains with torch and an optimizer; mark steps with stepscope.trace_step"));
+                   "Check that the script trains with torch and an optimizer; mark steps with stepscope.trace_step"));
     return;
   }
   const auto needed = static_cast<uint32_t>(t.warmup_steps + t.min_steps);
   if (in.steps_closed < needed) {
     out.push_back(about_data(in, FindingKind::kWarmup,
                              formatted("{} steps seen, {} are needed for a verdict", in.steps_closed, needed),
-                             "let it run longer"));
+                             "Let it run longer"));
     return;
   }
   std::vector<int> silent;
@@ -73,17 +73,18 @@ void judge_data(const RuleInput& in, std::vector<Finding>& out) {
     out.push_back(f);
     return;
   }
-  std::string title = in.half_seen() ? formatted("{} of {} ranks were seen", in.ever_seen, in.world)
-                                     : formatted("Figures rest on {} of all ranks and steps", text_share(in.coverage));
+  std::string title = in.half_seen()
+                          ? formatted("{} of {} ranks were seen", in.ever_seen, in.world)
+                          : formatted("Figures rest on {} of all ranks and steps", format_percent(in.coverage));
   if (priced)
     title +=
-        formatted("; {} of the time of those seen goes into waiting for {}", text_share(unresolved),
+        formatted("; {} of the time of those seen goes into waiting for {}", format_percent(unresolved),
                   in.half_seen() ? "the others, or into the link: which of them cannot be told"
                                  : "ranks whose part was not seen, or into the link: which of them cannot be told");
   FindingBuilder f =
       about_data(in, FindingKind::kIncompleteData, std::move(title),
-                 in.half_seen() ? "observe the job's other nodes too; a verdict about the whole job needs every rank"
-                                : "see the observer section for what was not seen and why");
+                 in.half_seen() ? "Observe the job's other nodes too; a verdict about the whole job needs every rank"
+                                : "See the observer section for what was not seen and why");
   if (in.half_seen()) f.of_those_seen();
   if (priced) {
     // The loss is said and priced; who causes it is for those to tell who see the other ranks.
@@ -96,7 +97,7 @@ void judge_data(const RuleInput& in, std::vector<Finding>& out) {
         .evidence("unresolved_ms_per_step", in.per_step_ms(Category::kUnresolved));
   }
   if (!silent.empty())
-    f.evidence("ranks_without_steps", static_cast<double>(silent.size()), {}, {}, text_ranks(silent));
+    f.evidence("ranks_without_steps", static_cast<double>(silent.size()), {}, {}, format_ranks(silent));
   if (missing > 0) f.evidence("ranks_not_seen", static_cast<double>(missing));
   if (!overdue.empty()) add_standstill(in, overdue, f);
   out.push_back(f);

@@ -26,10 +26,10 @@ void judge_host_bound(const RuleInput& in, std::vector<Finding>& out) {
   f.no_evidence_yet()
       .evidence("host_bound_share", share)
       .evidence("host_bound_ms_per_step", in.per_step_ms(starved_ms))
-      .title(
-          formatted("The GPU waits for the host: in {} of the time it runs dry behind the launches", text_share(share)))
+      .title(formatted("The GPU waits for the host: in {} of the time it runs dry behind the launches",
+                       format_percent(share)))
       .action(
-          "larger batches, torch.compile or CUDA graphs launch fewer and larger kernels; look for Python work inside "
+          "Larger batches, torch.compile or CUDA graphs launch fewer and larger kernels; look for Python work inside "
           "the "
           "step");
   out.push_back(f);
@@ -88,9 +88,9 @@ void judge_sync(const RuleInput& in, std::vector<Finding>& out) {
     f.evidence("blocked_ms", static_cast<double>(sites[i].total_ns) * 1e-6, {}, {}, sites[i].site);
   if (!sites.empty()) where = " at " + sites[0].site;
   f.title(formatted("Every step waits for the device{}: the host stands {} of the time and cannot launch ahead", where,
-                    text_share(blocked)))
+                    format_percent(blocked)))
       .action(
-          "read losses and metrics every n steps, or keep them on the device until then (no .item(), .cpu(), print per "
+          "Read losses and metrics every n steps, or keep them on the device until then (no .item(), .cpu(), print per "
           "step)");
   out.push_back(f);
 }

@@ -41,8 +41,8 @@ void judge_gc(const RuleInput& in, std::vector<Finding>& out) {
   f.saves(removal_of(Category::kHostPause, [](size_t, const Cell& cell) { return cell.gc_ms; }));
   out.push_back(
       f.title(formatted("Python's garbage collection stops {} for {} of the time",
-                        f->job_scope ? std::string("training") : text_ranks(ranks), text_share(share)))
-          .action("collect at fixed steps on all ranks (gc.disable, gc.collect every N steps), or gc.freeze() after "
+                        f->job_scope ? std::string("training") : format_ranks(ranks), format_percent(share)))
+          .action("Collect at fixed steps on all ranks (gc.disable, gc.collect every N steps), or gc.freeze() after "
                   "warm-up")
           .evidence("gc_ms_per_affected_step", steps ? cost_ms / static_cast<double>(steps) : 0)
           .evidence("affected_steps", static_cast<double>(steps)));

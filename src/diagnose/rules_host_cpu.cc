@@ -225,7 +225,7 @@ std::vector<int> throttled(const RuleInput& in, const std::vector<Delay>& delays
                                           : std::min(1.0, median(lost_ms) * 1e-3 / std::max(1, facts.cores));
     f.costs(lost, lost * seconds_of(window)).caused_by(Cause::kCgroupQuota).pattern("chronic");
     const std::string limit = g.cpu_limit_cores ? formatted(" of {:.2g} cores", *g.cpu_limit_cores) : "";
-    f.title(formatted("The CPU quota{} stops {} in {:.0f} % of the scheduler periods", limit, ranks_text(f->ranks),
+    f.title(formatted("The CPU quota{} stops {} in {:.0f} % of the scheduler periods", limit, format_ranks(f->ranks),
                       100 * share))
         .action("Raise the CPU limit of the container or job, or run fewer loader workers and threads inside it")
         .evidence("throttled_period_share", share);
@@ -257,8 +257,8 @@ void starved_workers(const RuleInput& in, std::vector<Finding>& out) {
   f.about(ranks)
       .in(Category::kInputWait)
       .caused_by(Cause::kWorkersWithoutCores)
-      .title(formatted("Child processes (loader workers) of {} wait {:.0f} % of the time for a core", ranks_text(ranks),
-                       100 * median(shares)))
+      .title(formatted("Child processes (loader workers) of {} wait {:.0f} % of the time for a core",
+                       format_ranks(ranks), 100 * median(shares)))
       .action("Give the loader workers cores of their own, or use fewer of them");
   for (size_t i = 0; i < ranks.size() && i < 8; ++i) f.evidence("worker_run_delay_share", shares[i], ranks[i]);
   out.push_back(f);

@@ -38,7 +38,7 @@ FindingBuilder about(FindingKind kind, const Used& u, const RuleInput& in) {
   return f;
 }
 
-std::string of_ranks(const Used& u) { return formatted("{} ({})", u.label, ranks_text(u.device->ranks)); }
+std::string of_ranks(const Used& u) { return formatted("{} ({})", u.label, format_ranks(u.device->ranks)); }
 
 // Clock of the points at which `flag` is set (or not).
 std::vector<double> clocks_where(const DeviceFacts& d, const SampledSeries& flag, bool set, const Window& w) {

@@ -59,20 +59,20 @@ Finding report(const std::vector<Grower>& growers, bool stairs, const RuleInput&
     const auto uss = g.rank->uss_bytes.last_or_null();
     if (uss) f.evidence("uss_bytes", *uss, g.rank->rank);
   }
-  std::string who = ranks_text(f->ranks);
+  std::string who = format_ranks(f->ranks);
   who[0] = 'R';
   const char* verb = f->ranks.size() == 1 ? "grows" : "grow";
   std::string rate =
-      per_step > 0 ? formatted("{} per step", bytes_text(per_step)) : formatted("{}/s", bytes_text(total_per_s));
+      per_step > 0 ? formatted("{} per step", format_bytes(per_step)) : formatted("{}/s", format_bytes(total_per_s));
   if (stairs)
-    rate = formatted("in stairs of {}", bytes_text(height));
+    rate = formatted("in stairs of {}", format_bytes(height));
   else
     rate = "by " + rate;
-  f.title(formatted("{}: host memory {} {} ({} so far)", who, verb, rate, bytes_text(largest)));
+  f.title(formatted("{}: host memory {} {} ({} so far)", who, verb, rate, format_bytes(largest)));
   if (left && total_per_s > 0) {
     const double eta_s = *left / total_per_s;
     f.evidence("seconds_to_limit", eta_s);
-    if (eta_s < 30 * 86400) f.title_goes_on(formatted(", memory is full in {}", duration_text(eta_s)));
+    if (eta_s < 30 * 86400) f.title_goes_on(formatted(", memory is full in {}", format_seconds(eta_s)));
     if (eta_s <= limits.creep_eta_crit_s) f.graded(Severity::kCrit);
   }
   f.action(

@@ -76,10 +76,10 @@ void judge_host_memory(const RuleInput& in, std::vector<Finding>& out) {
   } else if (near) {
     f.caused_by(Cause::kNearLimit)
         .title(formatted("{:.0f} % of the {} of memory of {} were in use (page cache not counted)",
-                         100 * level->used_share, bytes_text(level->limit_bytes), level->where));
+                         100 * level->used_share, format_bytes(level->limit_bytes), level->where));
   } else if (swaps) {
     f.caused_by(Cause::kSwap)
-        .title(formatted("The host swaps: {}/s in, {}/s out", bytes_text(swap_in), bytes_text(swap_out)));
+        .title(formatted("The host swaps: {}/s in, {}/s out", format_bytes(swap_in), format_bytes(swap_out)));
   } else {
     f.caused_by(Cause::kReclaim).title(formatted("Tasks stand still for memory {:.0f} % of the time", 100 * stalled));
   }

@@ -33,7 +33,7 @@ void copy_on_write(const RankProcess& r, const RuleInput& in, std::vector<Findin
       .caused_by(Cause::kCopyOnWrite)
       .graded(Severity::kWarn)
       .title(formatted("Loader workers of rank {} copied {} of their parent's memory in {}; {} more may follow", r.rank,
-                       bytes_text(grown), duration_text(g.seconds), bytes_text(g.shared_anon_last_bytes)))
+                       format_bytes(grown), format_seconds(g.seconds), format_bytes(g.shared_anon_last_bytes)))
       .action(
           "Keep the data set's samples in numpy or Arrow arrays instead of lists of Python objects, or share them by "
           "mmap")
@@ -65,7 +65,7 @@ void leak(const RankProcess& r, const RuleInput& in, std::vector<Finding>& out) 
       .graded(Severity::kWarn)
       .from(v.first_step)
       .title(formatted("Processes below rank {} (loader workers) hold {} more, {}/s", r.rank,
-                       bytes_text(v.growth_bytes), bytes_text(v.bytes_per_s)))
+                       format_bytes(v.growth_bytes), format_bytes(v.bytes_per_s)))
       .action("Look for what the data set keeps per sample: open files, decoded images, caches without a bound")
       .evidence("worker_held_growth_bytes", v.growth_bytes, r.rank)
       .evidence("bytes_per_s", v.bytes_per_s, r.rank);

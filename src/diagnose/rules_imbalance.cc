@@ -147,9 +147,9 @@ void judge_imbalance(const RuleInput& in, std::vector<Finding>& out) {
   f.from(in.onset(in.limits->onset_share * mean_ms, figure))
       .until(in.last_step())
       .title(formatted("Ranks take turns at being late, the one with more work in the step: {} of the time",
-                       text_share(share)))
+                       format_percent(share)))
       .action(
-          "give every rank about the same work per step: sort or pack by length, fill batches by tokens and not by "
+          "Give every rank about the same work per step: sort or pack by length, fill batches by tokens and not by "
           "samples")
       .evidence("lost_ms_per_step", mean_ms)
       .evidence("correlation_with_work", correlation, {}, {}, by_tokens >= by_samples ? "tokens" : "samples")

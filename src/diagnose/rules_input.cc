@@ -33,10 +33,10 @@ double blocked_share(const RuleInput& in) {
 }
 
 void tell_cause(const RuleInput& in, FindingBuilder& f) {
-  f.action("make batches arrive faster: more loader workers, cheaper transforms, faster storage");
+  f.action("Make batches arrive faster: more loader workers, cheaper transforms, faster storage");
   if (batches_ahead(in.with_warmup) == 0) {
     f.caused_by(Cause::kInProcess)
-        .action("load in worker processes (num_workers of the DataLoader), so that loading overlaps with the step");
+        .action("Load in worker processes (num_workers of the DataLoader), so that loading overlaps with the step");
     return;
   }
   const double blocked = blocked_share(in);
@@ -44,7 +44,7 @@ void tell_cause(const RuleInput& in, FindingBuilder& f) {
   if (blocked >= in.limits->input_head_of_line_share) {
     f.caused_by(Cause::kHeadOfLine)
         .action(
-            "single slow samples hold back batches that are finished: raise prefetch_factor, set in_order=False, or "
+            "Single slow samples hold back batches that are finished: raise prefetch_factor, set in_order=False, or "
             "make "
             "those samples cheaper; more workers do not help");
   } else {
@@ -63,8 +63,8 @@ void judge_input(const RuleInput& in, std::vector<Finding>& out) {
     FindingBuilder f = in.of_job(FindingKind::kInputBound, Category::kInputWait, starved, severity, starved_ms,
                                  in.hidden_by_queue(starved));
     f.saves(removal_of(Category::kInputWait, [&](size_t, const Cell& cell) { return starved_ms(cell); }))
-        .title(formatted("Training waits {} of the time for its input, {} per step", text_share(starved),
-                         text_ms(in.per_step_ms(starved_ms))));
+        .title(formatted("Training waits {} of the time for its input, {} per step", format_percent(starved),
+                         format_ms(in.per_step_ms(starved_ms))));
     tell_cause(in, f);
     out.push_back(f);
   } else if (in.share_severity(handover) != Severity::kInfo) {
@@ -72,9 +72,9 @@ void judge_input(const RuleInput& in, std::vector<Finding>& out) {
         in.of_job(FindingKind::kInputBound, Category::kInputWait, handover, Severity::kInfo, handover_ms);
     f.caused_by(Cause::kHandover)
         .title(formatted("The loader is ahead, but taking a batch over from its worker costs {} per step ({})",
-                         text_ms(in.per_step_ms(handover_ms)), text_share(handover)))
+                         format_ms(in.per_step_ms(handover_ms)), format_percent(handover)))
         .action(
-            "pin_memory=True takes batches over in another thread; fewer and larger tensors per batch cost less; cheap "
+            "Pin_memory=True takes batches over in another thread; fewer and larger tensors per batch cost less; cheap "
             "samples need no workers");
     out.push_back(f);
   }

@@ -26,25 +26,25 @@ struct Loss {
 };
 constexpr Loss kLosses[] = {
     {Category::kInputWait, "waiting for batches",
-     "see which loader is late and what its workers do: py-spy on a worker, the loader's time without a model"},
-    {Category::kH2d, "copying to the device", "see which tensors are copied, and whether their memory is pinned"},
-    {Category::kCommTransfer, "communication that nothing hides",
-     "some is normal in data parallel training: larger batches or accumulation with no_sync hide more of it"},
+     "See which loader is late and what its workers do: py-spy on a worker, the loader's time without a model"},
+    {Category::kH2d, "copying to the device", "See which tensors are copied, and whether their memory is pinned"},
+    {Category::kCommTransfer, "Communication that nothing hides",
+     "Some is normal in data parallel training: larger batches or accumulation with no_sync hide more of it"},
     {Category::kStragglerWait, "waiting for other ranks, and no rank is late in most steps",
-     "see the steps' ledger for what the late rank did in the slow steps; log tokens or samples per step with "
+     "See the steps' ledger for what the late rank did in the slow steps; log tokens or samples per step with "
      "stepscope.log to tell uneven batches"},
     {Category::kHostPause, "pauses of the host",
-     "see which calls wait for the device, and collections of Python's garbage collector"},
+     "See which calls wait for the device, and collections of Python's garbage collector"},
     {Category::kCompile, "compiling",
-     "see TORCH_LOGS=recompiles for what is compiled, and cache it (TORCHINDUCTOR_FX_GRAPH_CACHE=1)"},
+     "See TORCH_LOGS=recompiles for what is compiled, and cache it (TORCHINDUCTOR_FX_GRAPH_CACHE=1)"},
     {Category::kCheckpoint, "saving checkpoints",
-     "save less often or asynchronously (torch.distributed.checkpoint.async_save)"},
-    {Category::kValidation, "validation or other inference", "see how often it runs and on how many batches"},
-    {Category::kLogging, "logging", "log less often, or from another thread"},
+     "Save less often or asynchronously (torch.distributed.checkpoint.async_save)"},
+    {Category::kValidation, "validation or other inference", "See how often it runs and on how many batches"},
+    {Category::kLogging, "logging", "Log less often, or from another thread"},
     {Category::kEpochStart, "starting epochs",
-     "see what the loader, its sampler and its dataset do when an iterator is made"},
+     "See what the loader, its sampler and its dataset do when an iterator is made"},
     {Category::kUserCode, "phases that the program names itself",
-     "the phases are the program's own: see the code that trace_phase wraps"},
+     "The phases are the program's own: see the code that trace_phase wraps"},
 };
 
 bool delays_others(const Finding& f) {
@@ -88,8 +88,8 @@ void judge_loss(const RuleInput& in, std::vector<Finding>& out) {
     found.push_back(
         f.costs(open)
             .title(formatted(
-                "{} of the time goes into {}{}", text_share(open), loss.words,
-                open < share ? formatted(", beside what other findings explain of its {}", text_share(share)) : ""))
+                "{} of the time goes into {}{}", format_percent(open), loss.words,
+                open < share ? formatted(", beside what other findings explain of its {}", format_percent(share)) : ""))
             .action(loss.action));
   }
   std::move(found.begin(), found.end(), std::back_inserter(out));

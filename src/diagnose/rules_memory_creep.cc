@@ -13,8 +13,6 @@
 
 namespace stepscope {
 
-using host::bytes_text;
-using host::duration_text;
 namespace {
 
 struct Grower {
@@ -59,7 +57,7 @@ void tell_limit(FindingBuilder& f, const RuleInput& in, const std::vector<Grower
   f.title_goes_on(formatted(", out of memory in {:.0f} steps", steps));
   if (seconds > 1e9) return;
   f.evidence("seconds_to_out_of_memory", seconds);
-  f.title_goes_on(formatted(" ({})", duration_text(seconds)));
+  f.title_goes_on(formatted(" ({})", format_seconds(seconds)));
   if (f->kind == FindingKind::kMemoryCreep && seconds <= in.limits->device_creep_eta_crit_s) f.graded(Severity::kCrit);
 }
 
@@ -87,12 +85,12 @@ Finding report(const RuleInput& in, const std::vector<Grower>& growers, bool ear
     if (epoch) f.evidence("bytes_per_epoch", *g.verdict.bytes_per_step * *epoch, g.rank->rank);
     f.evidence("allocated_bytes", g.rank->allocated_bytes, g.rank->rank);
   }
-  f.title(formatted("{}: device memory grows by {} per step{} ({} so far{})", text_ranks_first(f->ranks),
-                    bytes_text(per_step), stairs ? " in stairs" : "", bytes_text(grown),
-                    epoch ? formatted(", {} per epoch", bytes_text(per_step * *epoch)) : ""));
+  f.title(formatted("{}: device memory grows by {} per step{} ({} so far{})", capitalized(format_ranks(f->ranks)),
+                    format_bytes(per_step), stairs ? " in stairs" : "", format_bytes(grown),
+                    epoch ? formatted(", {} per epoch", format_bytes(per_step * *epoch)) : ""));
   tell_limit(f, in, growers);
   f.action(
-      "look for tensors kept from step to step: losses or outputs collected with their graph (.detach(), .item()), "
+      "Look for tensors kept from step to step: losses or outputs collected with their graph (.detach(), .item()), "
       "hidden states carried over, "
       "metrics on the device, caches without a bound");
   return f;

@@ -8,8 +8,6 @@
 
 namespace stepscope {
 
-using host::bytes_text;
-
 void judge_device_fragments(const RuleInput& in, std::vector<Finding>& out) {
   FindingBuilder f = in.finding(FindingKind::kMemoryFragmentation);
   f.graded(Severity::kWarn).throughout().confidence(0.95);
@@ -29,8 +27,8 @@ void judge_device_fragments(const RuleInput& in, std::vector<Finding>& out) {
   }
   if (!worst) return;
   f.title(formatted("{}: {} of device memory lie in fragments that nothing fits into, {} of what torch has reserved",
-                    text_ranks_first(f->ranks), bytes_text(*worst->split_bytes),
-                    text_share(*worst->split_bytes / *worst->split_of_bytes)))
+                    capitalized(format_ranks(f->ranks)), format_bytes(*worst->split_bytes),
+                    format_percent(*worst->split_bytes / *worst->split_of_bytes)))
       .action(
           "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; round lengths up to few sizes; allocate what stays before "
           "what goes");

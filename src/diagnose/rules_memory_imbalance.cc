@@ -8,8 +8,6 @@
 
 namespace stepscope {
 
-using host::bytes_text;
-
 void judge_device_imbalance(const RuleInput& in, std::vector<Finding>& out) {
   if (in.memory.size() < 2) return;
   const auto worst = std::max_element(in.memory.begin(), in.memory.end(), [](const RankMemory& a, const RankMemory& b) {
@@ -28,10 +26,10 @@ void judge_device_imbalance(const RuleInput& in, std::vector<Finding>& out) {
       .confidence(0.95)
       .about(worst->rank)
       .title(formatted("Rank {} needs {} of device memory, the others {}: {} limits the batch size", worst->rank,
-                       bytes_text(worst->peak_bytes), bytes_text(usual),
+                       format_bytes(worst->peak_bytes), format_bytes(usual),
                        in.half_seen() ? "of those seen it" : "it alone"))
       .action(
-          "look at what only this rank holds (logits, optimizer state, a metric, evaluation, tensors loaded to "
+          "Look at what only this rank holds (logits, optimizer state, a metric, evaluation, tensors loaded to "
           "cuda:0); "
           "even out stages of a pipeline")
       .evidence("peak_allocated_bytes", worst->peak_bytes, worst->rank, usual)

@@ -10,8 +10,6 @@
 
 namespace stepscope {
 
-using host::bytes_text;
-
 void judge_device_lengths(const RuleInput& in, std::vector<Finding>& out) {
   FindingBuilder f = in.finding(FindingKind::kLengthDrivenPeak);
   f.graded(Severity::kInfo).throughout().confidence(0.95);
@@ -41,10 +39,10 @@ void judge_device_lengths(const RuleInput& in, std::vector<Finding>& out) {
   if (f->ranks.size() == in.memory.size()) f.about_job();
   f.title(
       formatted("Memory follows the size of the batch (r = {:.2f}): no leak. The largest so far ({:.0f} {}s) needed {}",
-                correlation, largest_size, unit, bytes_text(worst->peak_bytes)));
-  if (worst->capacity_bytes > 0) f.title_goes_on(formatted(" of {}", bytes_text(worst->capacity_bytes)));
+                correlation, largest_size, unit, format_bytes(worst->peak_bytes)));
+  if (worst->capacity_bytes > 0) f.title_goes_on(formatted(" of {}", format_bytes(worst->capacity_bytes)));
   f.action(
-      "try the longest batch of the data set first; limit the length, or fill batches by tokens instead of samples");
+      "Try the longest batch of the data set first; limit the length, or fill batches by tokens instead of samples");
   out.push_back(f);
 }
 

@@ -8,7 +8,6 @@
 
 namespace stepscope {
 
-using host::bytes_text;
 namespace {
 
 double bytes(uint64_t n) { return static_cast<double>(n); }
@@ -18,12 +17,12 @@ std::string reason(const OutOfMemory& oom, const RankMemory* m) {
   if (oom.capacity_bytes > 0 && oom.requested_bytes > oom.capacity_bytes) return "more than the device has in all";
   if (unused >= bytes(oom.requested_bytes) && oom.largest_free_block_bytes > 0 &&
       oom.largest_free_block_bytes < oom.requested_bytes)
-    return formatted("{} are reserved and unused, but in pieces of at most {}", bytes_text(unused),
-                     bytes_text(bytes(oom.largest_free_block_bytes)));
+    return formatted("{} are reserved and unused, but in pieces of at most {}", format_bytes(unused),
+                     format_bytes(bytes(oom.largest_free_block_bytes)));
   if (m && m->others_bytes > 0 && m->others_bytes + bytes(oom.device_free_bytes) >= bytes(oom.requested_bytes))
-    return formatted("other processes hold {}", bytes_text(m->others_bytes));
-  return formatted("{} were allocated and {} free on the device", bytes_text(bytes(oom.allocated_bytes)),
-                   bytes_text(bytes(oom.device_free_bytes)));
+    return formatted("other processes hold {}", format_bytes(m->others_bytes));
+  return formatted("{} were allocated and {} free on the device", format_bytes(bytes(oom.allocated_bytes)),
+                   format_bytes(bytes(oom.device_free_bytes)));
 }
 
 const RankMemory* of_rank(const std::vector<RankMemory>& ranks, int rank) {
@@ -46,9 +45,9 @@ Finding report(const RuleInput& in, int rank, const RankLife& life, const RankMe
   if (named) f.in(oom.phase);
   const std::string times = life.out_of_memory.size() > 1 ? formatted(" ({} times)", life.out_of_memory.size()) : "";
   f.title(formatted("Rank {} ran out of memory at step {}{}{}: {} asked for, {}", rank, oom.step,
-                    named ? " in " + f->phase : "", times, bytes_text(bytes(oom.requested_bytes)), reason(oom, m)))
+                    named ? " in " + f->phase : "", times, format_bytes(bytes(oom.requested_bytes)), reason(oom, m)))
       .action(
-          "smaller micro-batches, activation checkpointing or sharding; where it is in pieces, "
+          "Smaller micro-batches, activation checkpointing or sharding; where it is in pieces, "
           "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True")
       .evidence("requested_bytes", bytes(oom.requested_bytes), rank)
       .evidence("allocated_bytes", bytes(oom.allocated_bytes), rank)

@@ -8,8 +8,6 @@
 
 namespace stepscope {
 
-using host::bytes_text;
-
 void judge_device_overhang(const RuleInput& in, std::vector<Finding>& out) {
   FindingBuilder f = in.finding(FindingKind::kReservedOverhang);
   f.graded(Severity::kInfo).throughout().confidence(0.95);
@@ -31,10 +29,11 @@ void judge_device_overhang(const RuleInput& in, std::vector<Finding>& out) {
         .evidence("reserved_share", m.share(m.reserved_bytes), m.rank);
   }
   if (!worst) return;
-  f.title(formatted("{}: torch has reserved {}, but never more than {} were in use", text_ranks_first(f->ranks),
-                    bytes_text(worst->reserved_bytes), bytes_text(worst->peak_bytes)))
+  f.title(formatted("{}: torch has reserved {}, but never more than {} were in use",
+                    capitalized(format_ranks(f->ranks)), format_bytes(worst->reserved_bytes),
+                    format_bytes(worst->peak_bytes)))
       .action(
-          "torch.cuda.empty_cache() once after the phase that needed it, or expandable_segments; sizes that change "
+          "Torch.cuda.empty_cache() once after the phase that needed it, or expandable_segments; sizes that change "
           "every "
           "step leave blocks behind");
   out.push_back(f);

@@ -9,7 +9,6 @@
 
 namespace stepscope {
 
-using host::bytes_text;
 namespace {
 
 constexpr size_t kMaxNamed = 4;
@@ -17,7 +16,7 @@ constexpr size_t kMaxNamed = 4;
 std::string tenants_text(const std::vector<DeviceTenant>& others) {
   std::string out;
   for (size_t i = 0; i < others.size() && i < kMaxNamed; ++i)
-    out += formatted("{}pid {} holds {}", i ? ", " : "", others[i].pid, bytes_text(others[i].bytes));
+    out += formatted("{}pid {} holds {}", i ? ", " : "", others[i].pid, format_bytes(others[i].bytes));
   if (others.size() > kMaxNamed) out += formatted(", {} more", others.size() - kMaxNamed);
   return out;
 }
@@ -40,11 +39,11 @@ void judge_device_pressure(const RuleInput& in, std::vector<Finding>& out) {
   const bool guests = worst->demand_share() - worst->share(others) < in.limits->device_memory_near_share;
   f.caused_by(guests ? Cause::kOtherProcesses : Cause::kNearLimit);
   if (worst->demand_share() >= in.limits->device_memory_at_share) f.graded(Severity::kCrit);
-  f.title(formatted("{}: {} of the device's {} are needed at the peak", text_ranks_first(f->ranks),
-                    text_share(worst->demand_share()), bytes_text(worst->capacity_bytes)));
+  f.title(formatted("{}: {} of the device's {} are needed at the peak", capitalized(format_ranks(f->ranks)),
+                    format_percent(worst->demand_share()), format_bytes(worst->capacity_bytes)));
   if (!worst->others.empty()) f.title_goes_on(", part of it by others: " + tenants_text(worst->others));
-  f.action(guests ? "move the other processes off this device, or give each job devices of its own"
-                  : "smaller micro-batches, activation checkpointing or sharding of states; a longer batch than "
+  f.action(guests ? "Move the other processes off this device, or give each job devices of its own"
+                  : "Smaller micro-batches, activation checkpointing or sharding of states; a longer batch than "
                     "those seen may not fit");
   for (const RankMemory& m : in.memory) {
     if (f->evidence.size() >= 12 || m.demand_share() < in.limits->device_memory_near_share) continue;

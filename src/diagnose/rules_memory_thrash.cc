@@ -101,11 +101,11 @@ void judge_allocator(const RuleInput& in, std::vector<Finding>& out) {
     // Without a step to compare with nobody knows the price, but there is one in every step.
     if (!cost.known) f.graded(Severity::kWarn);
     f.evidence("allocation_retries", retries.count);
-    const std::string price = cost.known ? formatted(", +{} each", text_ms(cost.median_ms)) : "";
+    const std::string price = cost.known ? formatted(", +{} each", format_ms(cost.median_ms)) : "";
     f.title(formatted("Memory is full: {} of {} steps had to flush torch's cache and try again ({:.0f} retries{})",
                       retries.rows.size(), retries.readings, retries.count, price))
         .action(
-            "cut the micro-batch a little, or PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; equal sizes from step "
+            "Cut the micro-batch a little, or PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; equal sizes from step "
             "to "
             "step need no retries");
     out.push_back(f);
@@ -120,7 +120,7 @@ void judge_allocator(const RuleInput& in, std::vector<Finding>& out) {
         .title(formatted("Cached memory goes back to the device in {} of {} steps and is allocated anew",
                          flushes.rows.size(), flushes.readings))
         .action(
-            "remove torch.cuda.empty_cache() from the loop; it synchronises, and the memory is needed again in the "
+            "Remove torch.cuda.empty_cache() from the loop; it synchronises, and the memory is needed again in the "
             "next "
             "step");
     out.push_back(f);

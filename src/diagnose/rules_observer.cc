@@ -13,9 +13,9 @@ Finding hooks_missing(const RuleInput& in, const UnhookedProcess& process) {
       .caused_by(Cause::kHooksNotInstalled)
       .graded(Severity::kWarn)
       .confidence(1)
-      .title(formatted("torch was loaded, but stepscope's hooks were not installed: nothing of the training was seen"))
+      .title(formatted("Torch was loaded, but stepscope's hooks were not installed: nothing of the training was seen"))
       .action(
-          "start the training with stepscope's folder in PYTHONPATH as `stepscope run` sets it, or install stepscope "
+          "Start the training with stepscope's folder in PYTHONPATH as `stepscope run` sets it, or install stepscope "
           "in "
           "its Python, or call stepscope.init() after `import torch`")
       .evidence("pid", static_cast<double>(process.pid))
@@ -34,9 +34,9 @@ void judge_observer(const RuleInput& in, std::vector<Finding>& out) {
   FindingBuilder f = in.finding(FindingKind::kObserverDegraded);
   f.about_job()
       .confidence(1)
-      .title(formatted("stepscope itself lost {} of its records; figures rest on the rest", text_share(share)))
+      .title(formatted("Stepscope itself lost {} of its records; figures rest on the rest", format_percent(share)))
       .action(
-          "steps shorter than the recorder was made for, or an agent without CPU time: free a core, or use fewer marks")
+          "Steps shorter than the recorder was made for, or an agent without CPU time: free a core, or use fewer marks")
       .evidence("records_lost", static_cast<double>(in.lost))
       .evidence("records_torn", static_cast<double>(in.torn))
       .evidence("records", static_cast<double>(in.records));

@@ -175,7 +175,7 @@ Finding finding_of(const RuleInput& in, const Outliers& o, Category phase, doubl
   if (hides) f.graded(Severity::kInfo);
   f.from(begin_of(in, o, rhythm))
       .until(in.rows.rows[o.rows.back()]->step)
-      .title(formatted("Rank {} stops for {} {} and {} wait", o.rank, text_ms(o.median_ms),
+      .title(formatted("Rank {} stops for {} {} and {} wait", o.rank, format_ms(o.median_ms),
                        rhythm.period_s > 0 ? rhythm.words() : formatted("in {} steps", o.rows.size()),
                        in.half_seen() ? "the others seen" : "all others"));
   if (hides) f.title_goes_on(", longer for ranks that were not seen or for the link");

@@ -32,9 +32,9 @@ Finding peer_lost(const RuleInput& in, const std::vector<std::pair<int, const Ra
   f.graded(Severity::kCrit).about_job().in(dead.front().second->open_phase).caused_by(Cause::kPeerNotSeen);
   for (const auto& [rank, life] : dead) f.also_holding_up(rank);
   f.at_step(static_cast<int64_t>(dead.front().second->steps)).confidence(0.9);
-  f.title(formatted("{} lost the connection to a rank that was not seen, after step {}", text_ranks_first(f->victims),
-                    static_cast<int64_t>(dead.front().second->steps) - 1))
-      .action("see the logs of the job's other nodes: a rank there ended first, what is seen here is its echo")
+  f.title(formatted("{} lost the connection to a rank that was not seen, after step {}",
+                    capitalized(format_ranks(f->victims)), static_cast<int64_t>(dead.front().second->steps) - 1))
+      .action("See the logs of the job's other nodes: a rank there ended first, what is seen here is its echo")
       .evidence("exception", dead.front().second->exception, dead.front().first);
   return f;
 }
@@ -74,11 +74,11 @@ void rank_lost(const RuleInput& in, std::vector<Finding>& out) {
               : formatted("Rank {} {} {} step {}{}", rank, how, teardown ? "in teardown, after its last" : "after",
                           life->steps - 1,
                           teardown || life->open_phase == Category::kUnattributed ? "" : ", in " + f->phase))
-      .action(!life->exception.empty() ? "see this rank's traceback; the other ranks' errors are only its echo"
+      .action(!life->exception.empty() ? "See this rank's traceback; the other ranks' errors are only its echo"
               : life->exit_signal == SIGKILL
                   ? "SIGKILL usually is the out-of-memory killer: check dmesg and the memory limit of the job"
-                  : "see this rank's log, the kernel's log (dmesg) and the scheduler's");
-  if (teardown) f.action("harmless for the result; torch's communication threads abort at exit now and then");
+                  : "See this rank's log, the kernel's log (dmesg) and the scheduler's");
+  if (teardown) f.action("Harmless for the result; torch's communication threads abort at exit now and then");
   f.evidence("steps_completed", static_cast<double>(life->steps), rank);
   if (life->exit_signal) f.evidence("exit_signal", life->exit_signal, rank);
   if (!life->exception.empty()) f.evidence("exception", life->exception, rank);
@@ -111,10 +111,10 @@ void late_start(const RuleInput& in, std::vector<Finding>& out) {
   f.confidence(0.99);
   for (const auto& [rank, life] : *in.lives)
     if (std::find(f->ranks.begin(), f->ranks.end(), rank) == f->ranks.end()) f.also_holding_up(rank);
-  f.title(formatted("{} joined the process group {:.0f} s after the others{}", text_ranks_first(f->ranks), latest,
-                    static_cast<int>(begins.size()) < in.world ? " seen" : ""))
+  f.title(formatted("{} joined the process group {:.0f} s after the others{}", capitalized(format_ranks(f->ranks)),
+                    latest, static_cast<int>(begins.size()) < in.world ? " seen" : ""))
       .action(
-          "look at what this rank does before init_process_group: imports, logins, data preparation, a slow file "
+          "Look at what this rank does before init_process_group: imports, logins, data preparation, a slow file "
           "system")
       .evidence("late_s", latest);
   out.push_back(f);

@@ -125,8 +125,8 @@ Finding finding_of(const RuleInput& in, int rank, const Blocks& blocks) {
 
   const bool one = f->victims.size() == 1;
   f.title(formatted("Rank {} is late {}; {} {} {} per step", rank, phase ? phase_words(*phase) : "in several phases",
-                    one ? text_ranks(f->victims) : formatted("{} ranks", f->victims.size()), one ? "waits" : "wait",
-                    text_ms(e.victim_wait_ms)));
+                    one ? format_ranks(f->victims) : formatted("{} ranks", f->victims.size()), one ? "waits" : "wait",
+                    format_ms(e.victim_wait_ms)));
   if (hides) f.title_goes_on(", all of them longer for ranks that were not seen or for the link");
   if (phase)
     f.evidence(std::string(name(*phase)) + "_own_ms", e.own_ms[index(*phase)], rank, e.others_ms[index(*phase)]);

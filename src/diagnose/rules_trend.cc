@@ -124,10 +124,10 @@ void judge_trend(const RuleInput& in, std::vector<Finding>& out) {
   }
   f.evidence("step_own_ms_before", trend->before).evidence("step_own_ms_after", trend->after);
   f.title(trend->drifts
-              ? formatted("Steps have become {} longer little by little, {} to {}{}", text_share(by / trend->before),
-                          text_ms(trend->before), text_ms(trend->after), where)
-              : formatted("Steps take {} longer since step {}, {} instead of {}{}", text_share(by / trend->before),
-                          f->first_step, text_ms(trend->after), text_ms(trend->before), where));
+              ? formatted("Steps have become {} longer little by little, {} to {}{}",
+                          format_percent(by / trend->before), format_ms(trend->before), format_ms(trend->after), where)
+              : formatted("Steps take {} longer since step {}, {} instead of {}{}", format_percent(by / trend->before),
+                          f->first_step, format_ms(trend->after), format_ms(trend->before), where));
   const double batches = batch_factor(in.baseline, *trend);
   if (!std::isnan(batches)) f.evidence("batch_growth_factor", batches);
   const double with_size = size_correlation(values, series(in.baseline, batch_size(in.baseline)));
@@ -136,15 +136,15 @@ void judge_trend(const RuleInput& in, std::vector<Finding>& out) {
     f.caused_by(Cause::kMoreWork).graded(Severity::kInfo).evidence("size_correlation", with_size);
     f.title_goes_on(batches > 1 ? formatted("; batches are {:.1f} times as large", batches)
                                 : std::string("; the time goes with the batches' size"));
-    f.action("nothing is wrong with the machine: the batches have grown; compare time per token or sample");
+    f.action("Nothing is wrong with the machine: the batches have grown; compare time per token or sample");
   } else if (trend->drifts) {
     f.action(
-        "look for what grows with the steps: hooks or callbacks that are added again, lists that are kept, retained "
+        "Look for what grows with the steps: hooks or callbacks that are added again, lists that are kept, retained "
         "graphs, "
         "a cache; compare a profile of an early and a late step");
   } else {
     f.action(
-        "see what changed at this step: a schedule of the program (unfreezing, sequence length, logging), or a "
+        "See what changed at this step: a schedule of the program (unfreezing, sequence length, logging), or a "
         "neighbour on the host");
   }
   out.push_back(f);
@@ -197,7 +197,7 @@ void judge_jitter(const RuleInput& in, std::vector<Finding>& out) {
       .until(last)
       .confidence(0.9 * in.coverage)
       .title(formatted("{} steps compute for {} instead of {}, on all ranks alike: {} of the time", slow,
-                       text_ms(median(sizes)), text_ms(usual), text_share(share)))
+                       format_ms(median(sizes)), format_ms(usual), format_percent(share)))
       .evidence("affected_steps", static_cast<double>(slow))
       .evidence("compute_ms", median(sizes), {}, usual);
   const double factor = batches_usual.empty() ? std::nan("") : median(batches_slow) / median(batches_usual);
@@ -205,9 +205,9 @@ void judge_jitter(const RuleInput& in, std::vector<Finding>& out) {
   if (factor >= 1 + in.limits->trend_work_share * (in.limits->jitter_factor - 1)) {
     f.caused_by(Cause::kMoreWork).graded(Severity::kInfo);  // the work is the data's
     f.title_goes_on(formatted("; their batches are {:.1f} times as large", factor))
-        .action("sort or bucket samples by length, so that batches are alike");
+        .action("Sort or bucket samples by length, so that batches are alike");
   } else {
-    f.action("see what these steps have in common: their data, a branch of the model, or a neighbour on the host");
+    f.action("See what these steps have in common: their data, a branch of the model, or a neighbour on the host");
   }
   out.push_back(f);
 }

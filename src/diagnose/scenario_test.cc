@@ -42,6 +42,13 @@ bool matches(const Finding& f, const Words& w) {
   return true;
 }
 
+// An upper-case letter or a figure; names of code ("drop_last=True", "torch.compile") stay as they are written.
+bool begins_a_sentence(const std::string& text) {
+  const std::string word = text.substr(0, text.find(' '));
+  return !text.empty() &&
+         (!std::islower(static_cast<unsigned char>(text[0])) || word.find_first_of("_=.(") != std::string::npos);
+}
+
 class ScenarioTest : public testing::TestWithParam<std::string> {};
 
 TEST_P(ScenarioTest, FindsWhatItShould) {
@@ -55,6 +62,8 @@ TEST_P(ScenarioTest, FindsWhatItShould) {
     EXPECT_TRUE(scope_of(f.kind.id()) == KindScope::kEither ||
                 f.job_scope == (scope_of(f.kind.id()) == KindScope::kJob))
         << show(f);
+    EXPECT_TRUE(begins_a_sentence(f.title)) << show(f);
+    EXPECT_TRUE(f.action.empty() || begins_a_sentence(f.action)) << show(f) << " | " << f.action;
   }
   ASSERT_FALSE(s.expects.empty()) << "a scenario without expectation checks nothing";
   for (const auto& [command, w] : s.expects) {

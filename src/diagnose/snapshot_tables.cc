@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "base/text_format.h"
 #include "analyze/device_memory.h"
 #include "analyze/robust.h"
 #include "analyze/straggler.h"
@@ -128,9 +129,6 @@ void fill_ranks(Snapshot& s, const RuleInput& in, const RunSums& sums, const Flo
       out.state = state_of(life);
       out.last_phase = std::string(name(life.open_phase));
       for (size_t c = 0; c < kCategoryCount; ++c) out.ledger[c] += life.startup[c] + life.teardown[c];
-      s.observer.records += life.records;
-      s.observer.lost += life.lost;
-      s.observer.torn += life.torn;
       for (const std::string& u : life.unavailable)
         if (std::find(s.observer.unavailable.begin(), s.observer.unavailable.end(), u) == s.observer.unavailable.end())
           s.observer.unavailable.push_back(u);
@@ -204,7 +202,7 @@ void fill_collectives(Snapshot& s, const RuleInput& in) {
     if (found != in.groups->end() && !found->second.ranks.empty()) c.ranks = found->second.ranks;
     const bool named =
         found != in.groups->end() && !found->second.description.empty() && found->second.description != "undefined";
-    c.group = named ? found->second.description : text_ranks(c.ranks);
+    c.group = named ? found->second.description : format_ranks(c.ranks);
     c.op = "all";
     c.per_step = count / cells;
     c.bytes_per_step = bytes / cells;
@@ -249,8 +247,9 @@ void fill_memory_section(Section& section, const Snapshot& s) {
   if (worst->capacity_bytes) section.values["peak_share"] = share(*worst);
   if (!section.diagnosis.empty()) return;
   section.diagnosis = FindingKind::kBalanced;
-  section.text = worst->capacity_bytes ? "At most " + text_share(share(*worst)) + " of a device in use, and no growth"
-                                       : "No growth";
+  section.text = worst->capacity_bytes
+                     ? "At most " + format_percent(share(*worst)) + " of a device in use, and no growth"
+                     : "No growth";
 }
 
 void fill_sections(Snapshot& s, const RuleInput& in, const std::vector<Section>& external) {

@@ -5,6 +5,7 @@
 #include <set>
 #include <tuple>
 
+#include "base/text_format.h"
 #include "analyze/robust.h"
 #include "diagnose/rule_input.h"
 
@@ -114,7 +115,7 @@ std::vector<CollectiveStat> timed_collectives(const Rows& rows, const Groups& gr
     const auto found = groups.find(std::get<0>(key));
     const bool named =
         found != groups.end() && !found->second.description.empty() && found->second.description != "undefined";
-    c.group = named ? found->second.description : text_ranks(c.ranks);
+    c.group = named ? found->second.description : format_ranks(c.ranks);
     c.op = op_text(static_cast<CollectiveOp>(std::get<1>(key)));
     if (!std::get<2>(key) && lines.count({std::get<0>(key), std::get<1>(key), true})) c.op += " < 1 MiB";
     c.per_step = line.meetings / static_cast<double>(steps);

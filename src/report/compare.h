@@ -55,7 +55,7 @@ Comparison compare(const Snapshot& a, const Snapshot& b, const CompareOptions& o
 // 0 same or better, 4 regression, 3 inconclusive.
 int exit_code(Outcome outcome);
 
-struct TextOptions;  // summary_text.h
+struct TextOptions;  // text_options.h
 std::string compare_text(const Comparison& comparison, const TextOptions& options);
 std::string compare_json(const Comparison& comparison);
 

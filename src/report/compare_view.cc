@@ -2,7 +2,7 @@
 #include "report/compare.h"
 #include "report/figures.h"
 #include "report/json_write.h"
-#include "report/summary_text.h"
+#include "report/text_options.h"
 #include "report/text_page.h"
 
 #include <algorithm>
@@ -33,11 +33,6 @@ void write_list(TextPage& page, std::string_view title, const std::vector<std::s
   for (const std::string& item : items) page.paragraph("", item, 2, style);
 }
 
-std::string figure_label(const std::string& name) {
-  const std::string label = value_label(name);
-  return name.ends_with("_per_s") ? label + " per second" : label;
-}
-
 }  // namespace
 
 std::string compare_text(const Comparison& c, const TextOptions& options) {
@@ -50,20 +45,22 @@ std::string compare_text(const Comparison& c, const TextOptions& options) {
   page.line({{"  " + upper(name(c.outcome)), style_of(c.outcome)}});
   page.paragraph("", c.reason, 2, ink::kBold);
   page.blank();
-  TextTable table({{.title = "", .right = false, .least_width = 20},
-                   {.title = "A", .least_width = 11},
-                   {.title = "B", .least_width = 11},
-                   {.title = "Change", .least_width = 9},
-                   {.title = "Noise", .priority = 1},
-                   {.title = "", .right = false, .priority = 2}});
+  Table table{{{.title = "", .right = false, .least_width = 20},
+               {.title = "A", .least_width = 11},
+               {.title = "B", .least_width = 11},
+               {.title = "Change", .least_width = 9},
+               {.title = "Noise", .priority = 1},
+               {.title = "", .right = false, .priority = 2}},
+              {}};
   for (const ComparedFigure& f : c.figures) {
-    table.add({figure_label(f.name), format_value(f.name, f.a), format_value(f.name, f.b), change_text(f),
-               noise_text(f), verdict_text(f)});
+    table.add({value_label(f.name), format_value(f.name, f.a), format_value(f.name, f.b), change_text(f), noise_text(f),
+               verdict_text(f)},
+              &f == &c.figures.front() ? RowMark::kStrong : RowMark::kNone);
   }
-  page.table(table, [&](size_t row) { return row == 0 ? ink::kBold : ink::kPlain; });
+  page.table(table);
   write_list(page, "New findings in B", c.opened, ink::kRed);
   write_list(page, "Gone in B", c.closed, ink::kGreen);
-  write_list(page, "Mind that", c.warnings, ink::kYellow);
+  write_list(page, "Caveats", c.warnings, ink::kYellow);
   return page.text();
 }
 

@@ -1,156 +1,141 @@
 #include "report/figures.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <iterator>
 
 #include "base/text_format.h"
 
 namespace stepscope {
 namespace {
 
-bool missing(MaybeNumber value) { return !value || !std::isfinite(*value); }
-std::string not_measured() { return std::string(kNotMeasured); }
-
-// Three significant digits or so, never an exponent.
-std::string digits(double value) {
-  const double size = std::fabs(value);
-  if (size >= 99.95) return formatted("{:.0f}", value);
-  if (size >= 9.995) return formatted("{:.1f}", value);
-  return formatted("{:.2f}", value);
-}
-
+// Names that say more in other words than their parts do.
 constexpr std::pair<std::string_view, std::string_view> kLabels[] = {
     {"h2d", "host to device"},
     {"comm_transfer", "communication"},
     {"user_code", "your code"},
     {"unresolved", "unresolved: unseen ranks or the link"},
-    {"mfu", "MFU"},
-    {"gc", "garbage collection"}};
+    {"own_excess_ms", "own time above the others'"},
+    {"waiting_caused_share", "part of all waiting"},
+    {"others_wait_ms", "the others wait"},
+    {"first_late_bucket", "first late gradient bucket"},
+    {"most_often_last_share", "most often the last"}};
+
+// Parts of names that are not written as they are spelled.
+constexpr std::pair<std::string_view, std::string_view> kWords[] = {{"mfu", "MFU"}, {"gc", "garbage collection"},
+                                                                    {"cpu", "CPU"}, {"gpu", "GPU"},
+                                                                    {"rss", "RSS"}, {"uss", "USS"},
+                                                                    {"pss", "PSS"}, {"io", "I/O"},
+                                                                    {"oom", "OOM"}, {"ecc", "ECC"},
+                                                                    {"xid", "XID"}, {"pcie", "PCIe"},
+                                                                    {"sm", "SM"},   {"nvlink", "NVLink"},
+                                                                    {"ddp", "DDP"}};
 
 std::string format_flops(double flops) {
   constexpr std::pair<double, const char*> scales[] = {
       {1e18, "EFLOP"}, {1e15, "PFLOP"}, {1e12, "TFLOP"}, {1e9, "GFLOP"}, {1e6, "MFLOP"}};
   for (const auto& [scale, unit] : scales)
-    if (flops >= scale) return digits(flops / scale) + " " + unit;
-  return digits(flops) + " FLOP";
+    if (flops >= scale) return format_digits(flops / scale) + " " + unit + "/s";
+  return format_digits(flops) + " FLOP/s";
 }
 
-constexpr std::string_view kUnits[] = {"_per_s", "_ms",  "_us",    "_ns",      "_s",
-                                       "_bytes", "_pct", "_share", "_celsius", "_watts"};
+std::string format_number(double value) {
+  if (value >= 0 && value < 1e15 && (value >= 1000 || value == std::floor(value)))
+    return format_count(static_cast<uint64_t>(std::llround(value)));
+  return format_digits(value);
+}
+
+constexpr double kBytesPerGb = 1e9;  // where a name says gb it means powers of ten
+
+// Units at the end of names, the longer ones first: how a figure is written, and what its name is cut by.
+struct Unit {
+  std::string_view suffix;
+  std::string (*text)(double value);
+};
+constexpr Unit kUnits[] = {
+    {"_bytes_per_s", [](double v) { return format_bytes(v) + "/s"; }},
+    {"_gb_per_s", [](double v) { return format_bytes(v * kBytesPerGb) + "/s"; }},
+    {"_ms_per_s", [](double v) { return format_ms(v) + " per s"; }},
+    {"_ms_per_step", [](double v) { return format_ms(v) + " per step"; }},
+    {"_per_step", [](double v) { return format_number(v) + " per step"; }},
+    {"_per_s", [](double v) { return format_number(v) + "/s"; }},
+    {"_celsius", [](double v) { return format_digits(v) + " °C"; }},
+    {"_watts", [](double v) { return format_digits(v) + " W"; }},
+    {"_bytes", [](double v) { return format_bytes(v); }},
+    {"_cores", [](double v) { return format_digits(v) + " cores"; }},
+    {"_share", [](double v) { return format_share(v); }},
+    {"_pct", [](double v) { return format_share(v / 100); }},
+    {"_mhz", [](double v) { return format_digits(v) + " MHz"; }},
+    {"_ms", [](double v) { return format_ms(v); }},
+    {"_us", [](double v) { return format_digits(v) + " µs"; }},
+    {"_ns", [](double v) { return format_digits(v) + " ns"; }},
+    {"_c", [](double v) { return format_digits(v) + " °C"; }},
+    {"_w", [](double v) { return format_digits(v) + " W"; }},
+    {"_s", [](double v) { return format_seconds(v); }},
+};
+// Names that are a unit as a whole.
+struct WholeName {
+  std::string_view name, label;
+  std::string (*text)(double value);
+};
+constexpr WholeName kWholeNames[] = {
+    {"mfu", "MFU", [](double v) { return format_share(v); }},
+    {"flops_per_s", "computes", [](double v) { return format_flops(v); }},
+    {"bytes_per_s", "growth", [](double v) { return format_bytes(v) + "/s"; }},
+    {"bytes_per_step", "growth", [](double v) { return format_bytes(v) + " per step"; }},
+    {"bytes_per_epoch", "growth", [](double v) { return format_bytes(v) + " per epoch"; }},
+    {"seconds_to_limit", "time to the limit", [](double v) { return format_seconds(v); }},
+    {"seconds_to_out_of_memory", "time to out of memory", [](double v) { return format_seconds(v); }},
+};
+
+const WholeName* whole_name(std::string_view name) {
+  for (const WholeName& whole : kWholeNames)
+    if (name == whole.name) return &whole;
+  return nullptr;
+}
+
+constexpr std::string_view kShareOf = "_share_of_";  // "slower_in_share_of_steps"
+
+const Unit* unit_of(std::string_view name) {
+  for (const Unit& unit : kUnits)
+    if (name.size() > unit.suffix.size() && name.ends_with(unit.suffix)) return &unit;
+  return nullptr;
+}
 
 }  // namespace
 
-std::string format_ms(MaybeNumber ms) {
-  if (missing(ms)) return not_measured();
-  return std::fabs(*ms) >= 1000 ? digits(*ms / 1000) + " s" : digits(*ms) + " ms";
-}
-
-std::string format_ms_bare(MaybeNumber ms) { return missing(ms) ? not_measured() : digits(*ms); }
-
-std::string format_share(MaybeNumber share) {
-  if (missing(share)) return not_measured();
-  const double percent = *share * 100;
-  if (percent > 0 && percent < 0.05) return "<0.1 %";
-  return formatted("{:.1f} %", percent);
-}
-
-std::string format_percent(MaybeNumber share) {
-  if (missing(share)) return not_measured();
-  const double percent = *share * 100;
-  return std::fabs(percent) < 9.95 && percent != 0 ? formatted("{:.1f} %", percent) : formatted("{:.0f} %", percent);
-}
-
-std::string format_skew(MaybeNumber percent) {
-  if (missing(percent)) return not_measured();
-  return formatted("{:+.0f} %", std::fabs(*percent) < 0.5 ? 0.0 : *percent);
-}
-
-std::string format_bytes(MaybeNumber bytes) {
-  if (missing(bytes)) return not_measured();
-  constexpr std::array units = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  double value = *bytes;
-  size_t unit = 0;
-  while (std::fabs(value) >= 1024 && unit + 1 < units.size()) {
-    value /= 1024;
-    ++unit;
-  }
-  return unit == 0 ? formatted("{:.0f} B", value) : formatted("{} {}", digits(value), units[unit]);
-}
-
-std::string format_count(uint64_t count) {
-  std::string out = std::to_string(count);
-  for (int pos = static_cast<int>(out.size()) - 3; pos > 0; pos -= 3) out.insert(static_cast<size_t>(pos), ",");
-  return out;
-}
-
-std::string format_seconds(MaybeNumber seconds) {
-  if (missing(seconds)) return not_measured();
-  const double s = *seconds;
-  if (std::fabs(s) < 120) return digits(s) + " s";
-  if (std::fabs(s) > 1e12) return formatted("{:.3g} s", s);
-  const auto whole = static_cast<int64_t>(std::llround(s));
-  if (std::llabs(whole) < 7200) return formatted("{} min {:02} s", whole / 60, std::llabs(whole % 60));
-  return formatted("{} h {:02} min", whole / 3600, std::llabs(whole % 3600) / 60);
-}
-
 std::string format_value(std::string_view name, MaybeNumber value) {
-  if (missing(value)) return not_measured();
-  if (name == "mfu") return format_share(value);
-  if (name == "flops_per_s") return format_flops(*value);
-  if (name.ends_with("_ms")) return format_ms(value);
-  if (name.ends_with("_us")) return digits(*value) + " µs";
-  if (name.ends_with("_ns")) return digits(*value) + " ns";
-  if (name.ends_with("_bytes")) return format_bytes(value);
-  if (name.ends_with("_pct")) return formatted("{:.1f} %", *value);
-  if (name.ends_with("_ms_per_step")) return format_ms(value);
-  if (name.ends_with("share") || name.find("_share_of_") != std::string_view::npos) return format_share(value);
-  if (name.ends_with("_celsius")) return digits(*value) + " °C";
-  if (name.ends_with("_watts")) return digits(*value) + " W";
-  if (name.ends_with("_s") && !name.ends_with("_per_s")) return format_seconds(value);
-  if (*value >= 0 && *value < 1e15 && (*value >= 1000 || *value == std::floor(*value)))
-    return format_count(static_cast<uint64_t>(std::llround(*value)));
-  return digits(*value);
+  if (!value || !std::isfinite(*value)) return std::string(kNotMeasured);
+  if (const WholeName* whole = whole_name(name)) return whole->text(*value);
+  if (const size_t at = name.find(kShareOf); at != std::string_view::npos)
+    return format_share(value) + " of " + category_label(name.substr(at + kShareOf.size()));
+  const Unit* unit = unit_of(name);
+  return unit ? unit->text(*value) : format_number(*value);
 }
 
 std::string category_label(std::string_view category) {
-  for (const auto& [from, to] : kLabels) {
+  for (const auto& [from, to] : kLabels)
     if (category == from) return std::string(to);
+  std::string out;
+  for (size_t pos = 0; pos <= category.size();) {
+    const size_t end = std::min(category.find('_', pos), category.size());
+    const std::string_view word = category.substr(pos, end - pos);
+    const auto known =
+        std::find_if(std::begin(kWords), std::end(kWords), [&](const auto& w) { return w.first == word; });
+    if (pos > 0) out += ' ';
+    out += known == std::end(kWords) ? word : known->second;
+    pos = end + 1;
   }
-  std::string out(category);
-  std::replace(out.begin(), out.end(), '_', ' ');
   return out;
 }
 
 std::string value_label(std::string_view name) {
-  if (name.ends_with("_ms_per_step")) return category_label(name.substr(0, name.size() - 12)) + " per step";
-  for (std::string_view unit : kUnits) {
-    if (name.size() > unit.size() && name.ends_with(unit))
-      return category_label(name.substr(0, name.size() - unit.size()));
-  }
-  return category_label(name);
-}
-
-std::string format_ranks(const std::vector<int>& ranks) {
-  if (ranks.empty()) return "no rank";
-  if (ranks.size() == 1) return formatted("rank {}", ranks[0]);
-  std::vector<int> sorted = ranks;
-  std::sort(sorted.begin(), sorted.end());
-  sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
-  constexpr size_t kMaxParts = 6;
-  std::string out = "ranks ";
-  size_t parts = 0, named = 0;
-  for (size_t i = 0; i < sorted.size() && parts < kMaxParts; ++parts) {
-    size_t end = i;
-    while (end + 1 < sorted.size() && sorted[end + 1] == sorted[end] + 1) ++end;
-    if (end - i < 2) end = i;  // two neighbours read better as "2, 3"
-    if (parts > 0) out += ", ";
-    out += end == i ? formatted("{}", sorted[i]) : formatted("{}–{}", sorted[i], sorted[end]);
-    named += end - i + 1;
-    i = end + 1;
-  }
-  if (named < sorted.size()) out += formatted(" and {} more", sorted.size() - named);
-  return out;
+  for (const auto& [from, to] : kLabels)
+    if (name == from) return std::string(to);
+  if (const WholeName* whole = whole_name(name)) return std::string(whole->label);
+  if (const size_t at = name.find(kShareOf); at != std::string_view::npos) return category_label(name.substr(0, at));
+  const Unit* unit = unit_of(name);
+  return category_label(unit ? name.substr(0, name.size() - unit->suffix.size()) : name);
 }
 
 size_t phase_order(std::string_view phase) {

@@ -43,18 +43,38 @@ TEST(Figures, UnitsComeFromTheName) {
   EXPECT_EQ(format_value("rss_peak_bytes", 1610612736.0), "1.50 GiB");
   EXPECT_EQ(format_value("stall_ms", 3.1), "3.10 ms");
   EXPECT_EQ(format_value("wait_share", 0.5), "50.0 %");
-  EXPECT_EQ(format_value("slower_in_share_of_steps", 0.98), "98.0 %");
-  EXPECT_EQ(format_value("input_wait_ms_per_step", 12.0), "12.0 ms");
-  EXPECT_EQ(value_label("input_wait_ms_per_step"), "input wait per step");
+  EXPECT_EQ(format_value("slower_in_share_of_steps", 0.98), "98.0 % of steps");
+  EXPECT_EQ(value_label("slower_in_share_of_steps"), "slower in");
+  EXPECT_EQ(format_value("input_wait_ms_per_step", 12.0), "12.0 ms per step");
+  EXPECT_EQ(value_label("input_wait_ms_per_step"), "input wait");
   EXPECT_EQ(format_value("steps", 1234567), "1,234,567");
-  EXPECT_EQ(value_label("rss_peak_bytes"), "rss peak");
+  EXPECT_EQ(value_label("rss_peak_bytes"), "RSS peak");
   EXPECT_EQ(value_label("samples_per_s"), "samples");
   EXPECT_EQ(format_value("mfu", 0.412), "41.2 %");
   EXPECT_EQ(value_label("mfu"), "MFU");
-  EXPECT_EQ(format_value("flops_per_s", 3.2e14), "320 TFLOP");
-  EXPECT_EQ(format_value("flops_per_s", 12.0), "12.0 FLOP");
+  EXPECT_EQ(format_value("flops_per_s", 3.2e14), "320 TFLOP/s");
+  EXPECT_EQ(format_value("flops_per_s", 12.0), "12.0 FLOP/s");
   EXPECT_EQ(category_label("straggler_wait"), "straggler wait");
 }
+
+TEST(Figures, EveryUnitIsWrittenOut) {
+  EXPECT_EQ(format_value("temperature_max_c", 68.0), "68.0 °C");
+  EXPECT_EQ(format_value("power_limit_w", 400.0), "400 W");
+  EXPECT_EQ(format_value("sm_clock_mhz", 1410.0), "1410 MHz");
+  EXPECT_EQ(format_value("read_bytes_per_s", 2'288'600.0), "2.18 MiB/s");
+  EXPECT_EQ(format_value("bytes_per_s", 1024.0), "1.00 KiB/s");
+  EXPECT_EQ(format_value("bytes_per_step", 2048.0), "2.00 KiB per step");
+  EXPECT_EQ(format_value("bus_gb_per_s", 1.073741824), "1.00 GiB/s") << "gb in a name means powers of ten";
+  EXPECT_EQ(format_value("throttled_ms_per_s", 12.0), "12.0 ms per s");
+  EXPECT_EQ(format_value("involuntary_switches_per_s", 1234.0), "1,234/s");
+  EXPECT_EQ(format_value("child_processes_cpu_cores", 1.5), "1.50 cores");
+  EXPECT_EQ(format_value("seconds_to_limit", 245.0), "4 min 05 s");
+  EXPECT_EQ(value_label("gpu_temperature_max_c"), "GPU temperature max");
+  EXPECT_EQ(value_label("involuntary_switches_per_s"), "involuntary switches");
+  EXPECT_EQ(value_label("power_limit_w"), "power limit");
+}
+
+TEST(Figures, DurationsUpToDays) { EXPECT_EQ(format_seconds(4 * 86'400 + 2 * 3600), "4 days 2 h"); }
 
 TEST(Figures, RanksAreJoinedIntoRuns) {
   EXPECT_EQ(format_ranks({3}), "rank 3");

@@ -85,19 +85,21 @@ void write_rows(TextPage& page, const Verdict& verdict) {
   const size_t shown = std::min(rows.size(), kRowsShown);
   page.heading("Groups with unfinished operations",
                shown < rows.size() ? formatted("{} of {}", shown, rows.size()) : "");
-  TextTable table({{.title = "Group", .right = false, .least_width = 20},
-                   {.title = "Earliest unfinished", .right = false, .least_width = 20},
-                   {.title = "Waiting", .right = false},
-                   {.title = "Not issued", .right = false},
-                   {.title = "Finished", .right = false},
-                   {.title = "Not seen", .right = false, .priority = 1},
-                   {.title = "Called at", .right = false, .priority = 2}});
+  Table table{{{.title = "Group", .right = false, .least_width = 20},
+               {.title = "Earliest unfinished", .right = false, .least_width = 20},
+               {.title = "Waiting", .right = false},
+               {.title = "Not issued", .right = false},
+               {.title = "Finished", .right = false},
+               {.title = "Not seen", .right = false, .priority = 1},
+               {.title = "Called at", .right = false, .priority = 2}},
+              {}};
   for (size_t i = 0; i < shown; ++i) {
     const auto& row = *rows[i];
     table.add({label(row), row.operation, compact(row.waiting), compact(row.missing), compact(row.finished),
-               compact(row.unknown), row.frame});
+               compact(row.unknown), row.frame},
+              i == 0 ? RowMark::kStrong : RowMark::kNone);
   }
-  page.table(table, [](size_t row) { return row == 0 ? ink::kBold : ink::kPlain; });
+  page.table(table);
 }
 
 }  // namespace

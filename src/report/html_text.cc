@@ -20,7 +20,7 @@ main{max-width:1080px;margin:0 auto;padding:28px 24px 48px}
 header{display:flex;flex-wrap:wrap;align-items:baseline;gap:4px 14px;margin-bottom:18px}
 header .brand{color:var(--soft);font-weight:600;letter-spacing:.02em}
 header h1{font-size:20px;margin:0;font-weight:650;overflow-wrap:anywhere}
-.phrases{color:var(--soft);font-size:14px}.phrases span+span::before{content:"·";margin:0 8px}
+.phrases{font-size:14px}.alert{color:var(--warn)}.plain{color:var(--ink)}.phrases span+span::before{content:"·";margin:0 8px}
 .card{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:18px 22px;margin:0 0 18px;break-inside:avoid}
 .verdict{border-left:5px solid var(--tone)}
 .crit{--tone:var(--crit)}.warn{--tone:var(--warn)}.info{--tone:var(--info)}.none{--tone:var(--soft)}
@@ -37,9 +37,11 @@ table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
 th{font-weight:500;color:var(--soft);font-size:13px;text-align:right;padding:3px 10px;border-bottom:1px solid var(--line);white-space:nowrap}
 td{text-align:right;padding:4px 10px;border-bottom:1px solid var(--line);white-space:nowrap}
 tr:last-child td{border-bottom:0}
-.left{text-align:left}.wide td.left{overflow-wrap:anywhere;white-space:normal}
+th small{font-size:11px}
+.left{text-align:left}td.left{overflow-wrap:break-word;white-space:normal}
 tr.mark td{font-weight:650;color:var(--crit)}tr.strong td{font-weight:650}
-.facts{width:auto;margin:4px 0}.facts td{border:0;padding:2px 18px 2px 0;white-space:normal}.facts td+td+td{font-weight:650}
+h4{font-size:13px;margin:14px 0 2px;font-weight:600;color:var(--soft)}
+.facts{width:auto;margin:2px 0 8px}.facts td{border:0;padding:2px 18px 2px 0;white-space:normal}.facts td+td+td{font-weight:650}
 .facts td+td+td+td,.facts .soft{font-weight:400;color:var(--soft)}
 .legend{display:flex;flex-wrap:wrap;gap:5px 22px;margin-top:10px;font-size:14px}
 .legend i{display:inline-block;width:11px;height:11px;border-radius:3px;margin-right:7px;vertical-align:-1px}
@@ -56,10 +58,14 @@ svg{display:block;width:100%}
 .h0{fill:var(--h0);background:var(--h0)}.h1{fill:var(--h1);background:var(--h1)}.h2{fill:var(--h2);background:var(--h2)}
 .h3{fill:var(--h3);background:var(--h3)}.h4{fill:var(--h4);background:var(--h4)}.h5{fill:var(--h5);background:var(--h5)}
 .h6{fill:var(--h6);background:var(--h6)}
-.sections{display:grid;grid-template-columns:repeat(auto-fit,minmax(225px,1fr));gap:14px;margin-bottom:18px}
-.sections .card{margin:0;padding:14px 16px;border-top:3px solid var(--tone)}
-.sections h3{margin:0 0 2px}.sections p{margin:4px 0;font-size:14px;overflow-wrap:anywhere}
-.sections dl{display:grid;grid-template-columns:1fr auto;gap:1px 10px;margin:6px 0 0;font-size:13px;color:var(--soft)}.sections dd{margin:0}
+.sections{display:grid;grid-template-columns:repeat(auto-fit,minmax(380px,1fr));gap:18px 28px}
+.sections section{border-left:3px solid var(--tone);padding-left:14px}
+.sections h4{margin:0;color:var(--ink);font-size:14px}.sections p{margin:3px 0;font-size:14px;overflow-wrap:anywhere}
+.sections dl{display:grid;grid-template-columns:auto 1fr;gap:1px 12px;margin:6px 0 0;font-size:13px}
+.sections dt{color:var(--soft)}.sections dd{margin:0}
+.findings>div{padding:9px 0;border-bottom:1px solid var(--line)}.findings>div:last-child{border-bottom:0;padding-bottom:0}
+.findings p{margin:2px 0;overflow-wrap:anywhere}.findings small{color:var(--soft)}.findings p.soft{font-size:14px}
+.card>p{margin:8px 0 0;font-size:14px;overflow-wrap:anywhere}
 footer{color:var(--soft);font-size:13px;overflow-wrap:anywhere}footer p{margin:3px 0}
 @media print{:root{color-scheme:light}body{background:#fff;font-size:12px}main{max-width:none;padding:0}.card{box-shadow:none}
 *{-webkit-print-color-adjust:exact;print-color-adjust:exact}.scroll{overflow:visible}}

@@ -33,7 +33,7 @@ std::string steps_phrase(const Finding& f) {
   if (f.first_step < 0) return "";
   std::string out = f.last_step > f.first_step ? formatted("steps {} to {}", f.first_step, f.last_step)
                                                : formatted("step {}", f.first_step);
-  if (f.detected_step >= 0) out += formatted(", named at step {}", f.detected_step);
+  if (f.detected_step >= 0) out += formatted(", detected at step {}", f.detected_step);
   return out;
 }
 
@@ -86,7 +86,7 @@ Verdict verdict_without_finding(const Snapshot& s) {
         .name = "NO DATA",
         .headline = "No training step was seen.",
         .action =
-            "stepscope sees optimizer steps and backward passes of PyTorch; `stepscope doctor` tells what is missing."};
+            "stepscope sees optimizer steps and backward passes of PyTorch; `stepscope doctor` says what is missing."};
   }
   return {.name = "BALANCED", .headline = "No bottleneck stands out: the ranks keep pace and no phase dominates."};
 }
@@ -106,23 +106,17 @@ std::string counted(uint64_t count, std::string_view noun) {
   return formatted("{} {}{}", format_count(count), noun, count == 1 ? "" : "s");
 }
 
-// Titles and actions of the rules become sentences.
-std::string capitalized(std::string text) {
-  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') text[0] = static_cast<char>(text[0] - 'a' + 'A');
-  return text;
-}
-
 }  // namespace
 
 Verdict verdict_of(const Snapshot& s, const Finding& f) {
   Verdict v{.name = display_name(f.kind),
             .severity = f.severity,
-            .headline = capitalized(f.title),
+            .headline = f.title,
             .context = context_of(f),
             .cost = cost_of(f),
             .saves = saves_of(s, f),
-            .action = capitalized(f.action),
-            .doc = f.doc()};
+            .action = f.action,
+            .explain = f.doc().empty() ? "" : "stepscope explain " + f.kind.str()};
   for (const Evidence& e : f.evidence) v.facts.push_back(fact_of(e));
   return v;
 }
@@ -137,18 +131,24 @@ Verdict verdict_of(const Snapshot& s) {
 std::vector<std::string> check_phrases(const Snapshot& s) {
   std::vector<std::string> out;
   const auto phrase = [](const HealthCheck& c) {
-    const std::string value = c.value ? format_share(*c.value) : "", limit = c.limit ? format_share(*c.limit) : "";
-    const std::string decided = c.text.empty() ? "" : " (" + c.text + ")";
-    if (c.name == "data_complete") return formatted("{} of ranks × steps seen{}", value, decided);
+    const std::string value = c.value ? format_percent(c.value) : "", limit = c.limit ? format_percent(c.limit) : "";
+    const std::string decided = c.text.empty() ? "" : " (" + display_name(KindWord::parsed(c.text)) + ")";
+    if (c.name == "data_complete")
+      return (c.value.value_or(0) >= 1 ? "All ranks × steps were seen" : value + " of ranks × steps were seen") +
+             decided;
     if (c.name == "no_costed_finding") {
-      if (c.passed) return formatted("no finding costs {} or more", limit);
-      return c.value.value_or(0) > 0 ? formatted("a finding costs {}{}", value, decided)
-                                     : formatted("a finding warns{}", decided);
+      if (c.passed) return formatted("No finding costs {} or more", limit);
+      return c.value.value_or(0) > 0 ? formatted("A finding costs {}{}", value, decided)
+                                     : formatted("A finding warns{}", decided);
     }
-    if (c.name == "other_time") return formatted("{} of the time is not compute (limit {})", value, limit);
-    if (c.name == "ranks_keep_pace") return formatted("ranks wait {} for each other (limit {})", value, limit);
+    if (c.name == "other_time") {
+      const std::string most = c.text.empty() ? "" : ", most of it " + category_label(c.text);
+      return formatted("{} of the time is not compute{} (limit {})", value, most, limit);
+    }
+    if (c.name == "ranks_keep_pace")
+      return formatted("Ranks wait for each other {} of the time (limit {})", value, limit);
     if (c.name == "steady_step_time")
-      return c.passed ? std::string("step time is steady") : "step time is not steady" + decided;
+      return c.passed ? std::string("The step time is steady") : "The step time is not steady" + decided;
     return looked_up(kPatterns, c.name) + decided;
   };
   for (const bool passed : {false, true})
@@ -160,7 +160,7 @@ std::vector<std::string> check_phrases(const Snapshot& s) {
 std::string thresholds_text(const RunInfo& run) {
   std::string out;
   for (const ChangedThreshold& t : run.thresholds)
-    out += formatted("{}{} {} (default {})", out.empty() ? "thresholds changed: " : ", ", t.name, t.value, t.standard);
+    out += formatted("{}{} {} (default {})", out.empty() ? "Thresholds changed: " : ", ", t.name, t.value, t.standard);
   return out;
 }
 
@@ -220,13 +220,11 @@ std::vector<std::string> value_phrases(const std::map<std::string, std::optional
   std::vector<std::string> out;
   for (const auto& [name, value] : values) {
     if (!value || !std::isfinite(*value)) continue;
-    if (name == "flops_per_s") {
-      out.push_back(format_value(name, value) + "/s");
-      continue;
-    }
-    const bool rate = name.ends_with("_per_s");
-    out.push_back(rate ? format_value("", *value) + " " + value_label(name) + "/s"
-                       : value_label(name) + " " + format_value(name, value));
+    const bool counted = name == "samples_per_s" || name == "tokens_per_s";
+    if (counted)
+      out.push_back(format_value("", *value) + " " + value_label(name) + "/s");
+    else
+      out.push_back((name == "flops_per_s" ? "" : value_label(name) + " ") + format_value(name, value));
   }
   return out;
 }

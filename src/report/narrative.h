@@ -25,7 +25,7 @@ struct Verdict {
   std::vector<std::string> context;  // when, how often, cause, how sure: short phrases
   std::string cost, saves;           // "" where it does not apply
   std::string action;                // next step
-  std::string doc;                   // "findings/compute-straggler", "" without a finding
+  std::string explain;               // command that tells more: "stepscope explain COMPUTE_STRAGGLER", "" = none
 };
 
 // The verdict over all: the primary finding, else what the snapshot's state says.

@@ -6,9 +6,10 @@
 #include <string>
 
 #include "diagnose/snapshot.h"
+#include "report/text_options.h"
 
 namespace stepscope {
 
-std::string summary_html(const Snapshot& snapshot);
+std::string summary_html(const Snapshot& snapshot, const TextOptions& options = {});
 
 }  // namespace stepscope

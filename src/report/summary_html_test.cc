@@ -9,6 +9,7 @@
 #include "random_snapshot.h"
 #include "report/html_charts.h"
 #include "report/html_text.h"
+#include "report/page_blocks.h"
 
 namespace stepscope {
 namespace {
@@ -75,8 +76,21 @@ RC_GTEST_PROP(SummaryHtml, ArbitrarySnapshotsGiveWellFormedPages, (uint64_t seed
   RC_ASSERT(html.find('\x1b') == std::string::npos);
 }
 
+template <class T>
+const T* element_of(const Block& block) {
+  for (const Element& element : block.elements)
+    if (const T* found = std::get_if<T>(&element)) return found;
+  return nullptr;
+}
+
+std::string heat_strip(const Snapshot& s) {
+  const Block block = steps_block(s, {.heat_rows = 64});
+  const HeatMap* map = element_of<HeatMap>(block);
+  return map ? svg_heat_strip(*map) : "";
+}
+
 TEST(HtmlCharts, HeatStripHasARowPerRankAndAGapWhereARankIsGone) {
-  const std::string whole = svg_heat_strip(examples::straggler(4)), gap = svg_heat_strip(examples::rank_lost());
+  const std::string whole = heat_strip(examples::straggler(4)), gap = heat_strip(examples::rank_lost());
   EXPECT_TRUE(has(whole, "viewBox=\"0 0 240 64\""));
   EXPECT_TRUE(has(whole, "<span>3</span>"));
   EXPECT_TRUE(has(gap, "y=\"32\" width=\"118\""));  // rank 2 ends after step 120: columns 3 to 120
@@ -93,23 +107,21 @@ TEST(HtmlCharts, OfTwoRanksTheFasterIsTheMeasure) {
   }
   s.ranks.resize(2);
   s.ranks[1].rank = 1;
-  const std::string strip = svg_heat_strip(s);
+  const std::string strip = heat_strip(s);
   EXPECT_TRUE(has(strip, "<rect class=\"h4\" x=\"0\" y=\"16\" width=\"100\"")) << strip;  // 92 / 48
   EXPECT_TRUE(has(strip, "<rect class=\"h0\" x=\"0\" y=\"0\" width=\"3\"")) << strip;
 }
 
 TEST(HtmlCharts, TheLineOfStepsHasNoEdgesOfItsOwn) {
-  Snapshot s;
-  s.recent.resize(4);
-  for (StepPoint& p : s.recent) p.wall_ms = 10;
-  const std::string chart = svg_step_series(s);
+  const std::string chart = svg_step_series({.wall_ms = {10, 10, 10, 10}, .median_ms = 10});
   EXPECT_TRUE(has(chart, "<polyline class=\"series\" points=\"125.0,4.3 375.0,4.3 625.0,4.3 875.0,4.3 \"/>")) << chart;
   EXPECT_TRUE(has(chart, "points=\"125.0,90 125.0,4.3 ")) << chart;
 }
 
 TEST(HtmlCharts, NothingToDrawGivesNothing) {
-  EXPECT_EQ(svg_step_series(examples::empty()), "");
-  EXPECT_EQ(svg_heat_strip(examples::empty()), "");
+  EXPECT_TRUE(steps_block(examples::empty(), {}).elements.empty());
+  EXPECT_EQ(svg_step_series({}), "");
+  EXPECT_EQ(svg_heat_strip({}), "");
 }
 
 }  // namespace

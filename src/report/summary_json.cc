@@ -129,7 +129,7 @@ OrderedJson json_finding(const Finding& finding) {
   return std::move(writer.out);
 }
 
-std::string summary_json(const Snapshot& s) {
+std::string summary_json(const Snapshot& s, const TextOptions&) {
   SummaryWriter writer;
   writer("schema_version", std::string(kSummarySchemaVersion));
   summary_fields(writer, s);

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "diagnose/snapshot.h"
+#include "report/text_options.h"
 
 namespace stepscope {
 
@@ -16,7 +17,7 @@ inline constexpr const char* kSummarySchemaVersion = "1.0";
 // The step series in the file is bounded to about this many numbers; the newest steps are kept.
 inline constexpr size_t kMaxRecentCells = 20'000;
 
-std::string summary_json(const Snapshot& snapshot);
+std::string summary_json(const Snapshot& snapshot, const TextOptions& options = {});
 
 // One finding, the same object as in the summary; on one line. For the API and the exporters.
 std::string finding_json(const Finding& finding);

@@ -1,273 +1,211 @@
 #include "report/summary_text.h"
 
 #include <algorithm>
-#include <cmath>
+#include <array>
 
 #include "base/text_format.h"
-#include "report/epoch_rows.h"
-#include "report/evidence_table.h"
-#include "report/figures.h"
 #include "report/ledger_bar.h"
-#include "report/narrative.h"
-#include "report/rank_rows.h"
+#include "report/page.h"
 #include "report/text_layout.h"
 #include "report/text_page.h"
+#include "report/text_table.h"
 
 namespace stepscope {
 namespace {
 
+constexpr PageSize kSize = {.ranks = kMaxRankRows, .heat_rows = 8};
 constexpr size_t kMargin = 10;  // of the verdict's labels
-constexpr size_t kMaxFindingRows = 12;
-constexpr size_t kMaxEpochRows = 8;
+constexpr size_t kMaxNameWidth = 24;
 
 using Piece = TextPage::Piece;
 
-void write_head(TextPage& page, const Snapshot& s) {
-  page.line({{"stepscope  ", ink::kBold}, {s.run.name, ink::kBold}});
-  const bool ended_badly = s.run.status == "crashed" || s.run.status == "hung";
-  page.phrases("", run_phrases(s.run, s.steps), 0, ended_badly ? ink::kYellow : ink::kDim);
+std::string_view ink_of(Tone tone) {
+  return tone == Tone::kSoft ? ink::kDim : tone == Tone::kWarn ? ink::kYellow : ink::kPlain;
+}
+
+void write_head(TextPage& page, const Page& p) {
+  page.line({{"stepscope  ", ink::kBold}, {p.run_name, ink::kBold}});
+  page.phrases("", p.run, 0, p.ended_badly ? ink::kYellow : ink::kDim);
   page.rule();
 }
 
 void write_facts(TextPage& page, const Verdict& v) {
-  std::string label = "  Why";
-  TextTable table({{.title = "", .right = false},
-                   {.title = "", .right = false},
-                   {.title = ""},
-                   {.title = "", .right = false, .priority = 1}});
+  Table table{{{.title = "", .right = false},
+               {.title = "", .right = false},
+               {.title = ""},
+               {.title = "", .right = false, .priority = 1}},
+              {}};
   for (const Fact& f : v.facts) table.add({f.label, f.who, f.value, f.others});
-  const std::vector<std::string> lines = table.lines(page.columns() - kMargin);
-  for (size_t i = 1; i < lines.size(); ++i) {  // line 0 holds the titles, which are empty
-    page.line({{pad_right(label, kMargin), ink::kDim}, {lines[i]}});
+  std::string label = "  Why";
+  for (const std::string& line : text_table(table, page.columns() - kMargin).rows) {
+    page.line({{pad_right(label, kMargin), ink::kDim}, {line}});
     label.clear();
   }
   page.phrases(label, v.context, kMargin);
 }
 
-void write_verdict(TextPage& page, const Snapshot& s) {
-  const Verdict v = verdict_of(s);
+void write_verdict(TextPage& page, const Verdict& v) {
   page.blank();
   const bool graded = v.severity != Severity::kInfo;
   page.line({{"  " + v.name, ink::of(v.severity)}, {graded ? "  " + std::string(name(v.severity)) : "", ink::kDim}});
   page.paragraph("", v.headline, 2, ink::kBold);
   page.blank();
-  write_facts(page, v);
   page.paragraph("  Costs", v.cost, kMargin);
   page.paragraph("  Saves", v.saves, kMargin);
   page.paragraph("  Next", v.action, kMargin);
-  if (!v.doc.empty() && s.primary >= 0) {
-    page.paragraph("", "stepscope explain " + s.findings[static_cast<size_t>(s.primary)].kind.str(), kMargin,
-                   ink::kCyan);
-  }
+  write_facts(page, v);
+  page.paragraph("", v.explain, kMargin, ink::kCyan);
 }
 
-std::string style_of(Category category) { return formatted("38;5;{}", look(category).terminal_colour); }
+// Draws the elements of a block; one function per kind of element, so that none is forgotten.
+class Drawer {
+ public:
+  explicit Drawer(TextPage& page) : page_(page) {}
 
-void write_ledger(TextPage& page, const Snapshot& s) {
-  std::vector<LedgerSlice> slices = ledger_slices(s.job_ledger);
-  if (slices.empty()) return;
-  page.heading("Where the time went", formatted("mean over {}, {} steps{}", ranks_meant(s.run), format_count(s.steps),
-                                                s.job_clock == "gpu" ? ", GPU clock" : ""));
-  std::vector<std::string> styles;
-  for (const LedgerSlice& slice : slices) styles.push_back(style_of(slice.category));
-  const std::vector<int> cells = cells_of(slices, static_cast<int>(page.columns()) - 4);
-  std::vector<Piece> bar = {{"  "}};
-  for (size_t i = 0; i < slices.size(); ++i)
-    bar.push_back({repeat(look(slices[i].category).glyph, static_cast<size_t>(cells[i])), styles[i]});
-  page.line(bar);
+  void operator()(const Phrases& p) { page_.phrases("", p.items, 2, ink_of(p.tone)); }
 
-  // Legend, largest first, in columns.
-  std::vector<size_t> order;
-  for (size_t i = 0; i < slices.size(); ++i) {
-    if (slices[i].share >= 0.0005) order.push_back(i);
+  void operator()(const Lines& l) {
+    for (const std::string& item : l.items) page_.paragraph("", item, 2, ink_of(l.tone));
   }
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return slices[a].share > slices[b].share; });
-  constexpr size_t kEntry = 32;
-  std::vector<Piece> line = {{"  "}};
-  size_t used = 2;
-  for (const size_t at : order) {
-    const LedgerSlice& slice = slices[at];
-    const double ms = s.steps > 0 ? static_cast<double>(slice.ns) / 1e6 / s.steps : 0;
-    const std::string share = slice.share < 0.01 ? format_share(slice.share) : format_percent(slice.share);
-    const std::string entry = formatted("{} {} ({})", category_label(name(slice.category)), share, format_ms(ms));
-    // A long name takes several columns.
-    const size_t width = std::min((display_width(entry) + 3 + kEntry - 1) / kEntry * kEntry, page.columns() - 2);
-    if (used > 2 && used + width > page.columns()) {
-      page.line(line);
-      line = {{"  "}}, used = 2;
+
+  void operator()(const Table& table) { page_.table(table); }
+
+  void operator()(const LedgerChart& chart) {
+    std::vector<LedgerSlice> slices;
+    for (const LedgerPart& part : chart.parts) slices.push_back(part.slice);
+    const std::vector<int> cells = cells_of(slices, static_cast<int>(page_.columns()) - 4);
+    std::vector<std::string> styles;
+    for (const LedgerSlice& slice : slices) styles.push_back(style_of(slice.category));
+    std::vector<Piece> bar = {{"  "}};
+    for (size_t i = 0; i < slices.size(); ++i)
+      bar.push_back({repeat(look(slices[i].category).glyph, static_cast<size_t>(cells[i])), styles[i]});
+    page_.line(bar);
+    legend(chart, styles);
+  }
+
+  // The table of ranks below tells the same in figures.
+  void operator()(const RankBars&) {}
+
+  void operator()(const StepChart& chart) {
+    static constexpr std::array<std::string_view, 8> kBars = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    const size_t columns = columns_for(chart.wall_ms.size());
+    std::vector<double> values;
+    for (size_t c = 0; c < columns; ++c) values.push_back(most_in(chart.wall_ms, c, columns));
+    // One long step must not flatten the rest: the bars end at two medians.
+    const double highest = *std::max_element(values.begin(), values.end());
+    const double top = chart.median_ms > 0 ? std::min(highest, 2 * chart.median_ms) : highest;
+    std::string line;
+    for (const double value : values) {
+      const double share = top > 0 ? std::min(value / top, 1.0) : 0;
+      line += kBars[static_cast<size_t>(share * (kBars.size() - 1) + 0.5)];
     }
-    line.push_back({std::string(look(slice.category).glyph) + " ", styles[at]});
-    line.push_back({pad_right(entry, width - 2)});
-    used += width;
+    page_.line({{pad_left("wall", kLabel), ink::kDim}, {"  "}, {line, ink::kCyan}});
+    page_.line({{std::string(kLabel + 2, ' ') +
+                     formatted("median {}, longest {}", format_ms(chart.median_ms), format_ms(highest)),
+                 ink::kDim}});
   }
-  if (used > 2) page.line(line);
-}
 
-void write_step_table(TextPage& page, const Snapshot& s) {
-  const std::vector<EvidenceRow> rows = step_time_rows(s);
-  if (rows.empty()) return;
-  page.heading("Step time", "own time per step in ms: without waiting for other ranks");
-  TextTable table({{.title = "", .right = false, .least_width = 20},
-                   {.title = "Median", .least_width = 9},
-                   {.title = "Worst", .least_width = 9},
-                   {.title = "Worst Rank", .least_width = 11},
-                   {.title = "Skew %", .priority = 1, .least_width = 8},
-                   {.title = "Share", .priority = 2, .least_width = 8}});
-  for (const EvidenceRow& row : rows) {
-    const std::string label = row.name == "step"    ? "step (wall)"
-                              : row.name == "stall" ? "waiting + transfer"
-                                                    : category_label(row.name);
-    table.add({label, format_ms_bare(row.median), format_ms_bare(row.worst),
-               row.worst_rank ? formatted("{}", *row.worst_rank) : std::string(kNotMeasured), format_skew(row.skew_pct),
-               format_share(row.share)});
+  void operator()(const HeatMap& map) {
+    for (const HeatRow& row : map.rows) {
+      const size_t columns = columns_for(row.levels.size());
+      std::vector<Piece> line = {{pad_left(formatted("rank {}", row.rank), kLabel), ink::kDim}, {"  "}};
+      for (size_t c = 0; c < columns; ++c) {
+        const signed char level = most_in(row.levels, c, columns);
+        if (level < 0)
+          line.push_back({" "});
+        else
+          line.push_back({std::string(shade(level)), level >= 4 ? ink::kYellow : ink::kPlain});
+      }
+      page_.line(line);
+    }
+    std::string legend = "own time over that of the ranks' median:";
+    for (int level = 0; level < kHeatLevels; ++level) {
+      const bool widest = level + 1 == kHeatLevels || shade(level + 1) != shade(level);
+      if (!widest) continue;
+      legend += level + 1 < kHeatLevels ? formatted("  {} ≤ {}", shade(level), kHeatBounds[level])
+                                        : formatted("  {} more", shade(level));
+    }
+    page_.paragraph("", legend, kLabel + 2, ink::kDim);
   }
-  page.table(table, [&](size_t row) { return rows[row].name == "step" ? ink::kBold : ink::kPlain; });
-  page.phrases("", step_phrases(s), 2, ink::kDim);
-}
 
-TextTable rank_table(const std::vector<const RankStat*>& ranks, bool several_nodes) {
-  TextTable table({{.title = "Rank"},
-                   {.title = "Host", .right = false, .priority = several_nodes ? 2 : 20},
-                   {.title = "Steps", .priority = 6},
-                   {.title = "Step"},
-                   {.title = "Own", .priority = 1},
-                   {.title = "Waits", .priority = 1},
-                   {.title = "Makes wait", .priority = 1},
-                   {.title = "Input", .priority = 3},
-                   {.title = "Forward", .priority = 3},
-                   {.title = "Backward", .priority = 3},
-                   {.title = "Optimizer", .priority = 4},
-                   {.title = "CPU", .priority = 7},
-                   {.title = "Peak RSS", .priority = 7},
-                   {.title = "Samples/s", .priority = 8},
-                   {.title = "Tokens/s", .priority = 9},
-                   {.title = "State", .right = false}});
-  for (const RankStat* r : ranks) {
-    const auto phase = [&](const char* name) {
-      const auto found = r->phase_ms.find(name);
-      return found == r->phase_ms.end() ? std::string(kNotMeasured) : format_ms_bare(found->second);
-    };
-    table.add({formatted("{}", r->rank), r->hostname, format_count(r->steps), format_ms_bare(r->step_ms),
-               format_ms_bare(r->own_ms), format_ms_bare(r->stall_ms), format_ms_bare(r->caused_wait_ms),
-               phase("input_wait"), phase("forward"), phase("backward"), phase("optimizer"),
-               format_percent(r->cpu_share), format_bytes(r->rss_peak_bytes), format_value("", r->samples_per_s),
-               format_value("", r->tokens_per_s), rank_state_text(*r)});
+  void operator()(const FindingList& list) {
+    size_t width = 0;
+    for (const FindingItem& item : list.items) width = std::max(width, display_width(printable(item.name)));
+    width = std::min(width, kMaxNameWidth);
+    const size_t margin = 2 + 6 + width + 2;
+    for (const FindingItem& item : list.items) {
+      const std::string cost = item.cost.empty() ? "" : " (costs " + item.cost + ")";
+      std::vector<std::string> lines = wrap(printable(item.title + cost), page_.columns() - margin);
+      if (lines.empty()) lines.emplace_back();
+      page_.line({{"  "},
+                  {pad_right(name(item.severity), 6), ink::of(item.severity)},
+                  {pad_right(printable(item.name), width + 2)},
+                  {lines.front()}});
+      for (size_t i = 1; i < lines.size(); ++i) page_.line({{std::string(margin, ' ')}, {lines[i]}});
+      page_.paragraph("", item.action, margin, ink::kDim);
+    }
   }
-  return table;
-}
 
-void write_ranks(TextPage& page, const Snapshot& s) {
-  if (s.ranks.empty()) return;
-  const std::vector<const RankStat*> ranks = ranks_to_show(s, kMaxRankRows);
-  const std::set<int> culprits = culprit_ranks(s);
-  page.heading("Ranks", "ms per step; own: without waiting; makes wait: how long others wait for it");
-  const auto is_culprit = [&](size_t row) { return culprits.contains(ranks[row]->rank); };
-  page.table(
-      rank_table(ranks, s.run.nodes > 1), [&](size_t row) { return is_culprit(row) ? ink::kYellow : ink::kPlain; },
-      [&](size_t row) { return std::string(is_culprit(row) ? "▸" : ""); });
-  if (ranks.size() < s.ranks.size()) {
-    page.paragraph("",
-                   formatted("{} of {} ranks: those that others wait for most; final_summary.json holds them all",
-                             ranks.size(), s.ranks.size()),
-                   2, ink::kDim);
+  void operator()(const Cards& cards) {
+    size_t width = 0;
+    for (const Card& card : cards.cards)
+      for (const auto& [label, text] : card.lines) width = std::max(width, display_width(label));
+    for (const Card& card : cards.cards) {
+      const std::string_view style = card.measured ? ink::of(card.severity) : ink::kDim;
+      page_.line({{"  "}, {pad_right(card.title, 13)}, {card.word, style}});
+      page_.paragraph("", card.text, 15);
+      for (const auto& [label, text] : card.lines) page_.paragraph(indent_ + label, text, 15 + width + 2, ink::kDim);
+    }
   }
-}
 
-void write_epochs(TextPage& page, const Snapshot& s) {
-  const EpochTable epochs = epoch_table(s, kMaxEpochRows);
-  if (epochs.rows.empty()) return;
-  page.heading("Epochs", "shares of the epoch's time, mean over ranks; what follows the last step is not in it");
-  std::vector<TextColumn> columns;
-  for (const std::string& title : epochs.titles)
-    columns.push_back({.title = title, .priority = static_cast<int>(columns.size())});
-  TextTable table(std::move(columns));
-  for (const std::vector<std::string>& row : epochs.rows) table.add(row);
-  page.table(table);
-  if (!epochs.note.empty()) page.paragraph("", epochs.note, 2, ink::kDim);
-}
+ private:
+  static constexpr size_t kLabel = 10;  // columns left of the charts
 
-void write_memory(TextPage& page, const Snapshot& s) {
-  const std::vector<EvidenceRow> rows = memory_rows(s);
-  if (rows.empty()) return;
-  page.heading("Step memory", "of the device");
-  TextTable table({{.title = "", .right = false, .least_width = 20},
-                   {.title = "Median", .least_width = 9},
-                   {.title = "Worst", .least_width = 9},
-                   {.title = "Worst Rank", .least_width = 11},
-                   {.title = "Skew %", .least_width = 8}});
-  for (const EvidenceRow& row : rows) {
-    table.add({value_label(row.name), format_bytes(row.median), format_bytes(row.worst),
-               row.worst_rank ? formatted("{}", *row.worst_rank) : "", format_skew(row.skew_pct)});
+  static std::string style_of(Category category) { return formatted("38;5;{}", look(category).terminal_colour); }
+
+  static std::string_view shade(int level) {
+    static constexpr std::array<std::string_view, kHeatLevels> kShades = {"·", "░", "░", "▒", "▓", "█", "█"};
+    return kShades[static_cast<size_t>(level)];
   }
-  page.table(table);
-}
 
-void write_collectives(TextPage& page, const Snapshot& s) {
-  if (s.collectives.empty()) return;
-  page.heading("Collectives", "per step");
-  TextTable table({{.title = "Group", .right = false},
-                   {.title = "Op", .right = false},
-                   {.title = "Calls"},
-                   {.title = "Bytes"},
-                   {.title = "Transfer ms"},
-                   {.title = "Wait ms"},
-                   {.title = "Bus GB/s", .priority = 1}});
-  for (size_t i = 0; i < std::min<size_t>(s.collectives.size(), kMaxRankRows); ++i) {
-    const CollectiveStat& c = s.collectives[i];
-    table.add({c.group, c.op, format_value("calls", c.per_step), format_bytes(c.bytes_per_step),
-               format_ms_bare(c.transfer_ms), format_ms_bare(c.wait_ms), format_value("rate", c.bus_gb_per_s)});
+  size_t columns_for(size_t steps) const { return std::min(steps, page_.columns() - kLabel - 4); }
+
+  // Several steps share a column: the most of them is shown.
+  template <class T>
+  static T most_in(const std::vector<T>& values, size_t column, size_t columns) {
+    const auto at = [&](size_t c) { return values.begin() + static_cast<std::ptrdiff_t>(c * values.size() / columns); };
+    return *std::max_element(at(column), at(column + 1));
   }
-  page.table(table);
-}
 
-void write_other_findings(TextPage& page, const Snapshot& s) {
-  std::vector<const Finding*> others;
-  for (size_t i = 0; i < s.findings.size(); ++i) {
-    if (static_cast<int>(i) != s.primary) others.push_back(&s.findings[i]);
+  // Largest first, in columns.
+  void legend(const LedgerChart& chart, const std::vector<std::string>& styles) {
+    std::vector<size_t> order;
+    for (size_t i = 0; i < chart.parts.size(); ++i)
+      if (chart.parts[i].slice.share >= 0.0005) order.push_back(i);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return chart.parts[a].slice.share > chart.parts[b].slice.share; });
+    constexpr size_t kEntry = 32;
+    std::vector<Piece> line = {{"  "}};
+    size_t used = 2;
+    for (const size_t at : order) {
+      const LedgerPart& part = chart.parts[at];
+      const std::string entry = formatted("{} {} ({})", part.label, part.share, part.per_step);
+      // A long name takes several columns.
+      const size_t width = std::min((display_width(entry) + 3 + kEntry - 1) / kEntry * kEntry, page_.columns() - 2);
+      if (used > 2 && used + width > page_.columns()) {
+        page_.line(line);
+        line = {{"  "}}, used = 2;
+      }
+      line.push_back({std::string(look(part.slice.category).glyph) + " ", styles[at]});
+      line.push_back({pad_right(entry, width - 2)});
+      used += width;
+    }
+    if (used > 2) page_.line(line);
   }
-  if (others.empty()) return;
-  page.heading("Also found");
-  size_t name_width = 0;
-  for (size_t i = 0; i < std::min(others.size(), kMaxFindingRows); ++i)
-    name_width = std::max(name_width, display_width(printable(display_name(others[i]->kind))));
-  name_width = std::min<size_t>(name_width, 28);
-  for (size_t i = 0; i < std::min(others.size(), kMaxFindingRows); ++i) {
-    const Finding& f = *others[i];
-    page.line({{"  "},
-               {pad_right(name(f.severity), 6), ink::of(f.severity)},
-               {pad_right(printable(display_name(f.kind)), name_width + 2)},
-               {f.title}});
-  }
-  if (others.size() > kMaxFindingRows)
-    page.line({{formatted("  and {} more in final_summary.json", others.size() - kMaxFindingRows), ink::kDim}});
-}
 
-void write_checks(TextPage& page, const Snapshot& s) {
-  if (s.checks.empty()) return;
-  page.heading("Checks", "\"healthy\" is said when all pass");
-  page.phrases("", check_phrases(s), 2);
-}
-
-void write_sections(TextPage& page, const Snapshot& s) {
-  page.heading("Sections");
-  for (const Section& section : ordered_sections(s)) {
-    page.line({{"  "},
-               {pad_right(section_title(section.name), 13)},
-               {pad_right(printable(display_name(section.diagnosis)), 22),
-                section.diagnosis == FindingKind::kNoData ? ink::kDim : ink::of(section.severity)},
-               {section.text}});
-    page.phrases("", value_phrases(section.values), 15, ink::kDim);
-  }
-}
-
-void write_observer(TextPage& page, const Snapshot& s) {
-  page.heading("Observer");
-  const bool lossy = s.observer.lost > 0 || s.observer.torn > 0;
-  page.phrases("", observer_phrases(s.observer), 2, lossy ? ink::kYellow : ink::kPlain);
-  for (const std::string& reason : s.observer.unavailable) page.paragraph("", "not available: " + reason, 2, ink::kDim);
-  for (const std::string& note : s.observer.notes) page.paragraph("", note, 2, ink::kDim);
-  if (!s.run.thresholds.empty()) page.paragraph("", thresholds_text(s.run), 2, ink::kDim);
-}
+  TextPage& page_;
+  const std::string indent_ = std::string(15, ' ');
+};
 
 void write_files(TextPage& page, const TextOptions& options) {
   if (options.folder.empty()) return;
@@ -279,21 +217,16 @@ void write_files(TextPage& page, const TextOptions& options) {
 }  // namespace
 
 std::string summary_text(const Snapshot& s, const TextOptions& options) {
-  TextPage page(static_cast<size_t>(std::clamp(options.columns, 60, 400)), options.color);
-  write_head(page, s);
-  write_verdict(page, s);
-  write_ledger(page, s);
-  write_step_table(page, s);
-  write_epochs(page, s);
-  write_ranks(page, s);
-  write_memory(page, s);
-  write_collectives(page, s);
-  write_other_findings(page, s);
-  write_checks(page, s);
-  write_sections(page, s);
-  write_observer(page, s);
-  write_files(page, options);
-  return page.text();
+  TextPage out(static_cast<size_t>(std::clamp(options.columns, 60, 400)), options.color);
+  const Page page = build_page(s, kSize);
+  write_head(out, page);
+  write_verdict(out, page.verdict);
+  for (const Block& block : page.blocks) {
+    out.heading(block.title, block.aside);
+    for (const Element& element : block.elements) std::visit(Drawer(out), element);
+  }
+  write_files(out, options);
+  return out.text();
 }
 
 }  // namespace stepscope

@@ -1,20 +1,13 @@
-// The snapshot as final_summary.txt: the verdict first, then why, what it costs, the next step; then the evidence.
+// The snapshot as final_summary.txt: the verdict first, what it costs, the next step, why; then the evidence.
 // Pure: same snapshot and options, same bytes. UTF-8, never wider than `columns`, colour only when asked.
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "diagnose/snapshot.h"
+#include "report/text_options.h"
 
 namespace stepscope {
-
-struct TextOptions {
-  bool color = false;
-  int columns = 100;               // 60 to 400; outside of that the nearest
-  std::string folder;              // where the run's files lie; "" leaves the last section out
-  std::vector<std::string> files;  // their names in that folder
-};
 
 // More ranks than this are elided: those that others wait for most are shown.
 inline constexpr size_t kMaxRankRows = 16;

@@ -38,18 +38,18 @@ TEST(SummaryText, TheVerdictComesFirst) {
   EXPECT_EQ(lines[5], "  Rank 1 is late in backward; rank 0 waits 48.8 ms per step");
 }
 
-TEST(SummaryText, ThenWhyWhatItCostsAndWhatToDo) {
+TEST(SummaryText, ThenWhatItCostsWhatToDoAndWhy) {
   const std::string text = summary_text(examples::straggler());
   const std::vector<std::string> order = {"COMPUTE STRAGGLER  crit",
-                                          "  Why     backward own  rank 1  63.0 ms  others 14.2 ms",
-                                          "in nearly every step · steps 0 to 239, named at step 19",
                                           "  Costs   61 % of wall time, 11.7 s",
                                           "the mean step goes from 79.6 ms to 30.7 ms",
                                           "  Next    Look at what rank 1 does",
+                                          "  Why     backward own  rank 1  63.0 ms  others 14.2 ms",
+                                          "in nearly every step · steps 0 to 239, detected at step 19",
                                           "Where the time went",
+                                          "Also found",
                                           "Step time",
                                           "Ranks",
-                                          "Also found",
                                           "Sections",
                                           "Observer"};
   size_t at = 0;

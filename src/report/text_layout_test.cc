@@ -53,18 +53,19 @@ RC_GTEST_PROP(TextLayout, NothingGrowsBeyondItsWidth, (uint64_t seed)) {
 }
 
 TEST(TextTable, LeavesOutTheLeastImportantColumnsFirst) {
-  TextTable table({{.title = "Rank"}, {.title = "Step ms", .priority = 1}, {.title = "Peak RSS", .priority = 2}});
+  Table table{{{.title = "Rank"}, {.title = "Step", .unit = "ms", .priority = 1}, {.title = "Peak RSS", .priority = 2}},
+              {}};
   table.add({"1", "79.4", "412 MiB"});
-  EXPECT_EQ(table.lines(40)[0], "Rank  Step ms  Peak RSS");
-  EXPECT_EQ(table.lines(15)[0], "Rank  Step ms");
-  EXPECT_EQ(table.lines(6)[1], "   1");
+  EXPECT_EQ(text_table(table, 40).head, (std::vector<std::string>{"Rank  Step  Peak RSS", "        ms"}));
+  EXPECT_EQ(text_table(table, 15).head, (std::vector<std::string>{"Rank  Step", "        ms"}));
+  EXPECT_EQ(text_table(table, 6).head, (std::vector<std::string>{"Rank"})) << "no line of units without a unit";
+  EXPECT_EQ(text_table(table, 6).rows[0], "   1");
 }
 
 TEST(TextTable, CutsTheWidestColumnWhenNothingMayGo) {
-  TextTable table({{.title = "Host", .right = false}, {.title = "Steps"}});
+  Table table{{{.title = "Host", .right = false}, {.title = "Steps"}}, {}};
   table.add({"a-very-long-host-name.example", "12"});
-  const auto lines = table.lines(16);
-  EXPECT_EQ(lines[1], "a-very-l…     12");
+  EXPECT_EQ(text_table(table, 16).rows[0], "a-very-l…     12");
 }
 
 }  // namespace

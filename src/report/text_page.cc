@@ -1,6 +1,7 @@
 #include "report/text_page.h"
 
 #include "report/text_layout.h"
+#include "report/text_table.h"
 
 namespace stepscope {
 
@@ -58,13 +59,15 @@ void TextPage::phrases(std::string_view label, const std::vector<std::string>& i
   labelled(label, wrap_items(clean, " · ", columns_ - margin), margin, style);
 }
 
-void TextPage::table(const TextTable& table, const std::function<std::string_view(size_t)>& style_of,
-                     const std::function<std::string(size_t)>& marker_of) {
-  const std::vector<std::string> lines = table.lines(columns_ - 2);
-  for (size_t i = 0; i < lines.size(); ++i) {
-    const std::string marker = i > 0 && marker_of ? marker_of(i - 1) : "";
-    const std::string_view style = i == 0 ? ink::kDim : style_of ? style_of(i - 1) : ink::kPlain;
-    line({{pad_right(marker, 2), style}, {lines[i], style}});
+void TextPage::table(const Table& table) {
+  const TextTableLines lines = text_table(table, columns_ - 2);
+  for (const std::string& head : lines.head) line({{"  "}, {head, ink::kDim}});
+  for (size_t i = 0; i < lines.rows.size(); ++i) {
+    const RowMark mark = table.rows[i].mark;
+    const std::string_view style = mark == RowMark::kCulprit  ? ink::kYellow
+                                   : mark == RowMark::kStrong ? ink::kBold
+                                                              : ink::kPlain;
+    line({{mark == RowMark::kCulprit ? "▸ " : "  ", style}, {lines.rows[i], style}});
   }
 }
 

@@ -2,13 +2,12 @@
 // finished text, only when asked. All text is made printable here.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "diagnose/finding.h"
-#include "report/text_table.h"
+#include "report/table.h"
 
 namespace stepscope {
 
@@ -41,9 +40,8 @@ class TextPage {
   // The same for a list of short phrases, joined by " · ".
   void phrases(std::string_view label, const std::vector<std::string>& items, size_t margin,
                std::string_view style = ink::kPlain);
-  // Indented by two. `style_of(row)` styles whole rows, `marker_of(row)` gives one column left of them.
-  void table(const TextTable& table, const std::function<std::string_view(size_t)>& style_of = {},
-             const std::function<std::string(size_t)>& marker_of = {});
+  // Indented by two; culprits are marked left of their row.
+  void table(const Table& table);
 
  private:
   void labelled(std::string_view label, const std::vector<std::string>& lines, size_t margin, std::string_view style);

@@ -1,33 +1,20 @@
-// A table of text cells that never grows beyond a width: columns have a priority, and the least important ones go
-// first. Cells are plain text; a style per row is applied around the finished cells, so that colour takes no width.
+// A table as lines of text that never grow beyond a width: the least important columns go first. Pure.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "report/table.h"
+
 namespace stepscope {
 
-struct TextColumn {
-  std::string title;
-  bool right = true;  // numbers stand right
-  int priority = 0;   // 0 stays always; the highest number is left out first
-  size_t least_width = 0;
+struct TextTableLines {
+  std::vector<std::string> head;  // titles, then units where a shown column has one; empty when all titles are empty
+  std::vector<std::string> rows;  // one line each, in the table's order
 };
 
-class TextTable {
- public:
-  explicit TextTable(std::vector<TextColumn> columns) : columns_(std::move(columns)) {}
-
-  void add(std::vector<std::string> cells);  // made printable
-  bool empty() const { return rows_.empty(); }
-
-  // Lines: first the titles, then the rows; each at most `columns` wide, no trailing blanks. The first column is cut
-  // when even the columns of priority 0 do not fit.
-  std::vector<std::string> lines(size_t columns) const;
-
- private:
-  std::vector<TextColumn> columns_;
-  std::vector<std::vector<std::string>> rows_;
-};
+// Each line at most `columns` wide, made printable, no trailing blanks. The widest columns are cut when even those of
+// priority 0 do not fit.
+TextTableLines text_table(const Table& table, size_t columns);
 
 }  // namespace stepscope

@@ -101,40 +101,44 @@ std::vector<std::string> warnings(const Slowdown& s) {
   return out;
 }
 
+RowMark first_strong(const Table& table) { return table.rows.empty() ? RowMark::kStrong : RowMark::kNone; }
+
 std::string slowdown_cell(double slowdown) { return formatted("{:.4f}", slowdown); }
 
 void group_table(TextPage& page, const std::string& heading, const std::vector<replay::GroupFigure>& groups) {
   page.heading(heading, "everything else ideal");
-  TextTable table({{.title = "", .right = false, .least_width = 28}, {.title = "Slowdown", .least_width = 9}});
-  for (const auto& group : groups) table.add({group.name, slowdown_cell(group.slowdown)});
-  page.table(table, [](size_t row) { return row == 0 ? ink::kBold : ink::kPlain; });
+  Table table{{{.title = "", .right = false, .least_width = 28}, {.title = "Slowdown", .least_width = 9}}, {}};
+  for (const auto& group : groups) table.add({group.name, slowdown_cell(group.slowdown)}, first_strong(table));
+  page.table(table);
 }
 
 void worker_table(TextPage& page, const Slowdown& s) {
   page.heading("Slowest workers", formatted("{} of {}", std::min(kWorkersShown, s.workers.size()), s.workers.size()));
-  TextTable table({{.title = "Rank", .least_width = 6},
-                   {.title = "Stage"},
-                   {.title = "dp rank"},
-                   {.title = "Slowdown", .least_width = 9}});
+  Table table{{{.title = "Rank", .least_width = 6},
+               {.title = "Stage"},
+               {.title = "dp rank"},
+               {.title = "Slowdown", .least_width = 9}},
+              {}};
   for (size_t i = 0; i < std::min(kWorkersShown, s.workers.size()); ++i) {
     const auto& worker = s.workers[i];
     table.add({std::to_string(worker.rank), std::to_string(worker.stage), std::to_string(worker.dp_rank),
-               slowdown_cell(worker.slowdown)});
+               slowdown_cell(worker.slowdown)},
+              first_strong(table));
   }
-  page.table(table, [](size_t row) { return row == 0 ? ink::kBold : ink::kPlain; });
+  page.table(table);
 }
 
 void share_table(TextPage& page, const Slowdown& s) {
   page.heading("Given back by", "share of the loss");
-  TextTable table({{.title = "", .right = false, .least_width = 28}, {.title = "Share", .least_width = 9}});
+  Table table{{{.title = "", .right = false, .least_width = 28}, {.title = "Share", .least_width = 9}}, {}};
   const std::pair<std::string, std::optional<double>> shares[] = {
       {formatted("slowest workers ({})", s.slowest_count), s.shares.slowest_workers},
       {"last stage", s.shares.last_stage},
       {"even microbatches", s.shares.microbatches},
       {"communication", s.shares.communication}};
   for (const auto& [what, share] : shares)
-    table.add({what, share ? formatted("{:.4f}", *share) : std::string(kNotMeasured)});
-  page.table(table, [](size_t row) { return row == 0 ? ink::kBold : ink::kPlain; });
+    table.add({what, share ? formatted("{:.4f}", *share) : std::string(kNotMeasured)}, first_strong(table));
+  page.table(table);
 }
 
 OrderedJson groups_json(const std::vector<replay::GroupFigure>& groups) {

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
+#include <utility>
 
 namespace stepscope {
 namespace {
@@ -75,82 +77,116 @@ void add_collectives(RankStep& step, const Cell& cell) {
   }
 }
 
-bool outlives_attempt(const Finding& f) { return has(f.kind.id(), kOutlivesAttempt); }
-
-class AttemptReplay {
+// The rows of a run go through one engine, attempt after attempt, as they did live.
+class Replay {
  public:
-  AttemptReplay(int32_t attempt, const std::vector<RankLife>& lives, const std::vector<StoredGroup>& groups,
-                EngineOptions options)
-      : attempt_(attempt), engine_(std::move(options)) {
-    for (const RankLife& life : lives)
-      if (life.attempt == attempt) lives_[life.rank] = life, engine_.announce(life.rank, life.world_size);
-    for (const StoredGroup& group : groups)
-      if (group.attempt == attempt) engine_.set_group(group.id, group.description, group.ranks);
+  Replay(const std::vector<RankLife>& lives, const std::vector<StoredGroup>& groups, EngineOptions options)
+      : groups_(groups), engine_(std::move(options)) {
+    for (const RankLife& life : lives) attempts_[life.attempt][life.rank] = life;
+    attempts_.try_emplace(0);
   }
 
-  void feed(const StepRow& row) {
-    for (const auto& [rank, life] : lives_) {
-      if (life.ended && row.step >= life.steps && told_.insert(rank).second) engine_.set_life(rank, life);
+  void feed(int32_t attempt, const StepRow& row) {
+    attempts_.try_emplace(attempt);
+    begin_until(attempt);
+    // Rows count through the run, lives and what the engine is fed within the attempt.
+    if (!base_) base_ = row.step >= before_ ? before_ : 0;
+    const uint64_t number = row.step - std::min(row.step, *base_);
+    for (const auto& [rank, life] : lives())
+      if (life.ended && number >= life.steps && told_.insert(rank).second) engine_.set_life(rank, life);
+    for (const Cell& cell : row.cells) {
+      RankStep step = rank_step_of(row, cell);
+      step.step = number;
+      engine_.feed(cell.rank, std::move(step));
     }
-    for (const Cell& cell : row.cells) engine_.feed(cell.rank, rank_step_of(row, cell));
     if (++rows_ % kRowsPerLook == 0) engine_.evaluate();
   }
 
-  Snapshot finish(const std::vector<Finding>& earlier) {
-    for (const Finding& finding : earlier) engine_.add_external(finding);
-    for (const auto& [rank, life] : lives_) engine_.set_life(rank, life);
+  // Attempts without a step have lives only.
+  void finish() {
+    begin_until(attempts_.rbegin()->first);
+    tell_lives();
     engine_.finish();
-    return engine_.snapshot();
   }
 
-  int32_t attempt() const { return attempt_; }
+  const Engine& engine() const { return engine_; }
+  const std::map<int, RankLife>& lives() const { return attempts_.at(attempt_); }
 
  private:
-  int32_t attempt_;
+  void begin_until(int32_t attempt) {
+    for (const auto& [number, lives] : attempts_)
+      if (number > attempt_ && number <= attempt) begin(number);
+  }
+
+  void begin(int32_t attempt) {
+    if (attempt_ >= 0) {
+      tell_lives();
+      PastRanks past{.remark = attempt_remark(attempt_), .first_step = before_};
+      for (const auto& [rank, life] : lives()) past.lives.push_back(life);
+      engine_.part_with(past);
+      int world = 0;
+      for (const auto& [rank, life] : attempts_.at(attempt)) world = std::max(world, life.world_size);
+      engine_.begin_attempt(world);
+      before_ = engine_.closed_steps();
+    }
+    attempt_ = attempt;
+    base_.reset();
+    told_.clear();
+    for (const auto& [rank, life] : lives()) engine_.announce(rank, life.world_size);
+    for (const StoredGroup& group : groups_)
+      if (group.attempt == attempt) engine_.set_group(group.id, group.description, group.ranks);
+  }
+
+  void tell_lives() {
+    for (const auto& [rank, life] : lives()) engine_.set_life(rank, life);
+  }
+
+  const std::vector<StoredGroup>& groups_;
+  std::map<int32_t, std::map<int, RankLife>> attempts_;  // lives by attempt and rank
   Engine engine_;
-  std::map<int, RankLife> lives_;
+  int32_t attempt_ = -1;
+  uint64_t before_ = 0;           // steps of the run that were closed before the attempt
+  std::optional<uint64_t> base_;  // what its rows count from
   std::set<int> told_;
   size_t rows_ = 0;
 };
 
-// Ledgers over all steps, where the engine has seen only those that were kept.
-void use_exact_sums(Snapshot& snapshot, const StoredSums& sums, const std::vector<RankLife>& lives, int32_t attempt) {
-  LedgerNs job{};
-  double seen = 0;
-  for (const StoredSums::Rank& rank : sums.ranks) seen += rank.steps > 0;
-  for (RankStat& stat : snapshot.ranks) {
-    if (stat.rank < 0 || static_cast<size_t>(stat.rank) >= sums.ranks.size()) continue;
-    const StoredSums::Rank& rank = sums.ranks[static_cast<size_t>(stat.rank)];
-    int64_t wall_ns = 0;
+// Of all steps, where the engine has seen only those that were kept.
+std::vector<RankTotals> totals_of(const StoredSums& sums, const std::map<int, RankLife>& lives) {
+  std::vector<RankTotals> out;
+  for (size_t r = 0; r < sums.ranks.size(); ++r) {
+    const StoredSums::Rank& sum = sums.ranks[r];
+    RankTotals rank{.rank = static_cast<int>(r), .steps = sum.steps, .ms = sum.ms, .steps_wall_ms = sum.host_wall_ms};
+    const auto life = lives.find(rank.rank);
     for (size_t c = 0; c < kCategoryCount; ++c) {
-      stat.ledger[c] = std::llround(rank.host_ms[c] * 1e6);
-      if (rank.steps > 0) job[c] += std::llround(rank.ms[c] * 1e6 / seen);
+      rank.ledger[c] = std::llround(sum.host_ms[c] * 1e6);
+      if (life != lives.end()) rank.ledger[c] += life->second.startup[c] + life->second.teardown[c];
     }
-    for (const RankLife& life : lives)
-      if (life.attempt == attempt && life.rank == stat.rank)
-        for (size_t c = 0; c < kCategoryCount; ++c) stat.ledger[c] += life.startup[c] + life.teardown[c];
-    for (int64_t part : stat.ledger) wall_ns += part;
-    stat.process_wall_ms = static_cast<double>(wall_ns) * 1e-6;
-    stat.steps_wall_ms = rank.host_wall_ms;
-    stat.steps = rank.steps;
+    out.push_back(rank);
   }
-  snapshot.job_ledger = job;
-  snapshot.observer.notes.push_back("older steps were thinned out: medians rest on a sample of them, ledgers on all");
+  return out;
 }
 
-void fill_run(Snapshot& snapshot, const StoredRun& run, const std::vector<RankLife>& lives) {
-  RunInfo& info = snapshot.run;
+RunContext context_of(const StoredRun& run, const std::vector<RankLife>& lives, const std::map<int, RankLife>& newest) {
+  RunContext context;
+  RunInfo& info = context.run;
   info.name = run.name, info.started_at = run.started_at, info.status = run.status;
   info.command = run.command;
   info.duration_s = run.duration_s;
   info.nodes = run.nodes, info.attempts = std::max(1, run.attempts);
-  info.world_size = std::max(run.world_size, snapshot.ranks.empty() ? 0 : snapshot.ranks.back().rank + 1);
+  info.world_size = run.world_size;
   if (run.exit_code >= 0) info.exit_code = run.exit_code;
-  for (const auto& [key, text] : run.versions) info.versions[key] = text;
+  info.versions.insert(run.versions.begin(), run.versions.end());
   int64_t last_ns = 0;
   for (const RankLife& life : lives) last_ns = std::max({last_ns, life.end_ns, life.last_step_ns});
   if (info.duration_s <= 0 && last_ns > run.start_ns)
     info.duration_s = static_cast<double>(last_ns - run.start_ns) * 1e-9;
+  for (const auto& [rank, life] : newest) {
+    context.observer.records += life.records;
+    context.observer.lost += life.lost;
+    context.observer.torn += life.torn;
+  }
+  return context;
 }
 
 }  // namespace
@@ -172,50 +208,26 @@ Result<Snapshot> rebuild_snapshot(RunReader& reader, const RebuildOptions& optio
   if (!ranks) return std::unexpected(ranks.error());
   if (*ranks > options.max_ranks) return fail("run file: too many ranks to be judged again: " + std::to_string(*ranks));
   if (lives->size() > options.max_ranks) lives->resize(options.max_ranks);
-  std::unique_ptr<AttemptReplay> now;
-  std::vector<Finding> earlier;
+  Replay replay(*lives, *groups, options.engine);
   bool thinned = false;
-  const auto begin = [&](int32_t attempt) {
-    if (now && now->attempt() == attempt) return;
-    if (now) {
-      const Snapshot past = now->finish(earlier);
-      earlier.clear();
-      for (Finding finding : past.findings) {
-        if (!outlives_attempt(finding)) continue;
-        if (finding.title.find("(attempt ") == std::string::npos)
-          finding.title += " (attempt " + std::to_string(now->attempt() + 1) + ")";
-        earlier.push_back(std::move(finding));
-      }
-    }
-    now = std::make_unique<AttemptReplay>(attempt, *lives, *groups, options.engine);
-    thinned = false;
-  };
-  // Attempts without a step have lives only.
-  std::set<int32_t> attempts{0};
-  for (const RankLife& life : *lives) attempts.insert(life.attempt);
   const Status status = reader.for_each_row({}, [&](const StoredRow& row) {
-    for (int32_t attempt : attempts)
-      if (attempt < row.attempt && (!now || now->attempt() < attempt)) begin(attempt);
-    begin(row.attempt);
     thinned = thinned || row.stride > 1;
-    now->feed(row.row);
+    replay.feed(row.attempt, row.row);
     return true;
   });
   if (!status) return std::unexpected(status.error());
-  for (int32_t attempt : attempts)
-    if (!now || now->attempt() < attempt) begin(attempt);
-  Snapshot snapshot = now->finish(earlier);
+  replay.finish();
+  RunContext context = context_of(*run, *lives, replay.lives());
   if (thinned) {
-    const auto sums = reader.sums(now->attempt());
+    const auto sums = reader.sums();
     if (!sums) return std::unexpected(sums.error());
-    use_exact_sums(snapshot, *sums, *lives, now->attempt());
+    context.totals = totals_of(*sums, replay.lives());
+    context.note("older steps were thinned out: medians rest on a sample of them, ledgers on all");
   }
-  fill_run(snapshot, *run, *lives);
-  snapshot.observer.notes.push_back("worked out again from the run file");
+  context.note("worked out again from the run file");
   if (reader.damaged())
-    snapshot.observer.notes.push_back(std::to_string(reader.damaged()) +
-                                      " pieces of the run file are damaged: " + reader.damage());
-  return snapshot;
+    context.note(std::to_string(reader.damaged()) + " pieces of the run file are damaged: " + reader.damage());
+  return assemble(replay.engine(), context);
 }
 
 }  // namespace stepscope

@@ -11,7 +11,7 @@
 #include <cstdint>
 
 #include "base/result.h"
-#include "diagnose/engine.h"
+#include "diagnose/run_context.h"
 #include "store/run_reader.h"
 
 namespace stepscope {
@@ -24,8 +24,9 @@ struct RebuildOptions {
   uint32_t max_ranks = 8192;  // an engine keeps hundreds of rows of all ranks: a file that claims more is refused
 };
 
-// Findings, tables and RunInfo of the newest attempt, with lost ranks and hangs of earlier ones, as live. System and
-// process sections are not in it. run.status stays "running" when the writer never said how it ended.
+// Findings, tables and RunInfo of all attempts, as live: steps are counted on, who was lost in an earlier one stays a
+// finding. System and process sections are not in it. run.status stays "running" when the writer never said how it
+// ended.
 Result<Snapshot> rebuild_snapshot(RunReader& reader, const RebuildOptions& options = {});
 
 }  // namespace stepscope

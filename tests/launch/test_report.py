@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from test_deaths import RANKS, both_going
 
+import json
 import os
 import signal
 
@@ -34,3 +35,12 @@ def test_report_html(launch):
     launch.run("run", "--run-name", "r", launch.script("r = FakeRank()\n[r.step(2) for _ in range(30)]\nr.close()"))
     assert launch.run("report", "logs/r", "--html").returncode == 0
     assert (launch.run_dir() / "final_summary.html").read_text().lstrip().lower().startswith("<!doctype html")
+
+
+def test_any_format_is_printed_or_written(launch):
+    launch.run("run", "--run-name", "r", launch.script("r = FakeRank()\n[r.step(2) for _ in range(30)]\nr.close()"))
+    printed = launch.run("report", "logs/r", "--format", "json")
+    assert printed.returncode == 0 and json.loads(printed.stdout)["steps"]["count"] == 30
+    page = launch.run("report", "logs/r", "--format", "html", "--output", "page.html")
+    assert page.returncode == 0 and page.stdout == b""
+    assert (launch.folder / "page.html").read_text().startswith("<!doctype html")

@@ -28,7 +28,7 @@ def notes(launch: Launch) -> str:
 
 def test_defaults_are_no_changes(launch: Launch) -> None:
     summary = observed(launch)
-    assert summary["run"]["thresholds"] == [] and "thresholds changed" not in notes(launch)
+    assert summary["run"]["thresholds"] == [] and "Thresholds changed" not in notes(launch)
     assert not findings(summary, "WARMUP"), summary["findings"]
 
 
@@ -43,7 +43,7 @@ def test_a_threshold_decides_and_is_named(launch: Launch, way: str) -> None:
         summary = observed(launch)
     assert findings(summary, "WARMUP"), "40 steps are fewer than the 1000 asked"
     assert changed(summary) == {"min_steps": (1000, 8), "gpu_hot_c": (70, 85)}, "one of the host rules is a threshold too"
-    assert "thresholds changed: gpu_hot_c 70 (default 85), min_steps 1000 (default 8)" in " ".join(notes(launch).split())
+    assert "Thresholds changed: gpu_hot_c 70 (default 85), min_steps 1000 (default 8)" in " ".join(notes(launch).split())
     assert not [note for note in summary["observer"]["notes"] if "threshold" in note]
     again = launch.run("report", str(launch.run_dir())).stdout.decode()
     assert "min_steps 1000 (default 8)" in " ".join(again.split()), again

@@ -23,7 +23,7 @@ import pytest
     (["report", "nothere"], "nothere"),
     (["run", "--compat", "wandb", "train.py"], "--compat must be traceml or none"),
     (["view", "nothere"], "nothere"),
-    (["report", "nothere", "--output", "x"], "--html"),
+    (["report", "nothere", "--format", "quantum"], "json, html, text"),
     (["compare"], "a is required"),
     (["compare", "nothere"], "b is required"),
     (["compare", "nothere", "neither"], "nothere"),

@@ -78,8 +78,13 @@ inline Finding straggler_finding(int world) {
 }
 
 inline std::vector<Section> straggler_sections() {
-  return {{"system", FindingKind::kBalanced, Severity::kInfo, "The host has room: CPU 48 % busy.", {{"cpu_share", 0.48}, {"memory_used_bytes", 3.1e9}}},
-          {"process", FindingKind::kBalanced, Severity::kInfo, "Every rank computes and none grows.", {{"cpu_share", 0.93}}},
+  return {{"system", FindingKind::kBalanced, Severity::kInfo, "The host has room: CPU 48 % busy.",
+           {{"cpu_share", 0.48}, {"cpu_peak_share", 0.81}, {"cores", 8}, {"load1", 3.9}, {"memory_total_bytes", 33.7e9},
+            {"memory_available_min_bytes", 30.6e9}, {"memory_used_peak_share", 0.092}, {"swap_used_peak_bytes", 0}, {"cpu_pressure_share", 0.012},
+            {"memory_pressure_share", 0}, {"io_pressure_share", 0.004}, {"gpus", 0}}},
+          {"process", FindingKind::kBalanced, Severity::kInfo, "Every rank computes and none grows.",
+           {{"cpu_cores", 0.93}, {"run_delay_share", 0.004}, {"run_delay_worst_share", 0.006}, {"rss_peak_bytes", 432e6}, {"uss_peak_bytes", 288e6},
+            {"read_bytes_per_s", 2288600}, {"threads_max", 4}, {"workers_max", 2}, {"worker_cpu_cores", 0.4}}},
           {"step_time", FindingKind::kComputeStraggler, Severity::kCrit, "Rank 1 is late in backward.", {}},
           {"step_memory", FindingKind::kNoData, Severity::kInfo, "No GPU in this run.", {}}};
 }
@@ -199,6 +204,36 @@ inline Snapshot gpu_job(int world = 32) {
   }
   s.collectives = {{"dp (ranks 0-31)", "all_reduce", {0, 1, 2}, 6, 1.2e8, 3.1, 48.8, 91.5}, {"tp", "all_gather", {0, 1}, 24, 3.4e7, 0.8, std::nullopt, std::nullopt}};
   s.findings[0].clock = "gpu";
+  return s;
+}
+
+// Ranks 0 and 1 of a job of four: the others run on a node without an observer.
+inline Snapshot half_seen() {
+  Snapshot s = straggler(2);
+  s.run.name = "one_node_of_two";
+  s.run.world_size = 4;
+  s.run.ranks_seen = 2;
+  Finding incomplete{.id = "f1", .kind = FindingKind::kIncompleteData, .severity = Severity::kWarn, .job_scope = true, .of_seen = true,
+                     .first_step = 0, .last_step = kSteps - 1, .detected_step = 19, .cost_share = 0.31, .cost_seconds = 5.9,
+                     .confidence = 0.9, .coverage = 0.5, .section = SectionName::kStepTime,
+                     .title = "2 of 4 ranks were seen; 31 % of the time of those seen goes into waiting for the others, or into the link: "
+                              "which of them cannot be told",
+                     .action = "Observe the job's other nodes too; a verdict about the whole job needs every rank"};
+  s.findings = {incomplete};
+  for (RankStat& r : s.ranks) {
+    set_ms(r.ledger, Category::kUnresolved, 24.6 * kSteps);
+    set_ms(r.ledger, Category::kStragglerWait, 0);
+    set_process_wall(r);
+  }
+  s.job_ledger[index(Category::kUnresolved)] = s.job_ledger[index(Category::kStragglerWait)];
+  s.job_ledger[index(Category::kStragglerWait)] = 0;
+  s.checks = {{"data_complete", false, 0.5, 0.98, "INCOMPLETE_DATA"},
+              {"no_costed_finding", false, 0.31, 0.05, "INCOMPLETE_DATA"},
+              {"other_time", true, 0.12, 0.3, "input_wait"},
+              {"ranks_keep_pace", true, 0.02, 0.1, ""},
+              {"steady_step_time", true, std::nullopt, std::nullopt, ""}};
+  s.throughput.clear();
+  s.observer.coverage = 0.5;
   return s;
 }
 
