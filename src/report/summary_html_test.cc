@@ -61,7 +61,7 @@ TEST(SummaryHtml, EveryStringOfTheRunIsEscaped) {
   const std::string html = summary_html(s);
   EXPECT_FALSE(has(html, "<script"));
   EXPECT_FALSE(has(html, "<img"));
-  EXPECT_TRUE(has(html, "A&lt;b&gt;&amp;&quot;&#39;"));
+  EXPECT_TRUE(has(html, "a&lt;b&gt;&amp;&quot;&#39;"));
 }
 
 TEST(SummaryHtml, ElementsAreClosedInOrder) {
