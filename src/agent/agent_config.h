@@ -28,6 +28,9 @@ struct AgentConfig {
   bool keep_rings = false;           // also when nobody died
   std::map<std::string, double> thresholds;
   std::vector<std::string> silence;  // pieces of advice, by cause
+  bool stacks = true;
+  std::string on_hang = "report";  // report, stacks, abort
+  double hang_timeout_s = 0;
   double flops_per_step = 0, peak_flops = 0;
   std::vector<std::string> notes;  // losses the launcher knows of: "logs: read-only", …
 

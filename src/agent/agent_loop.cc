@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "agent/agent_config.h"
+#include "agent/hang_watch.h"
 #include "agent/host_watch.h"
 #include "agent/pid_watch.h"
 #include "agent/pipeline.h"
@@ -38,6 +39,7 @@ constexpr uint64_t kMs = 1'000'000;
 constexpr uint64_t kGraceNs = 300 * kMs;        // from the end of the command to that of its ranks
 constexpr uint64_t kExitWaitNs = 10'000 * kMs;  // attached: from a rank's last exit handler to the end of its process
 constexpr uint64_t kSignalSlackNs = 50 * kMs;   // a rank may die of a group's signal before we hear of it
+constexpr uint64_t kAbortNs = 5'000 * kMs;      // from SIGTERM to SIGKILL, with --on-hang abort
 constexpr size_t kMaxKeptBytes = 1ull << 30;
 constexpr size_t kMaxEvents = 64;
 
@@ -79,6 +81,9 @@ class Agent {
   void keep_marks();
   void put_away_closed_rings();
   void answer_requests(uint64_t now_ns);
+  void watch_progress(uint64_t now_ns);
+  void write_stacks();
+  void end_training(uint64_t now_ns);
   bool over(uint64_t now_ns);
   bool said_goodbye() const;
   void note_own_interrupt();
@@ -100,10 +105,11 @@ class Agent {
   HostWatch host_;
   TorchProbe probe_;
   StopWatch stops_;
+  HangWatch hang_;
   std::map<Pipeline::TailId, PidWatch> watches_;
   PidWatch child_;
   RunEnd end_;
-  uint64_t command_gone_ns_ = 0;
+  uint64_t command_gone_ns_ = 0, abort_ns_ = 0;
   bool loss_stated_ = false;
 };
 
@@ -122,7 +128,10 @@ Agent::Agent(ControlChannel channel, AgentConfig config, std::vector<Frame> firs
                  .flops_per_step = config_.flops_per_step,
                  .peak_flops = config_.peak_flops}),
       store_(config_, pipeline_),
-      host_(config_.interval_s, config_.thresholds) {
+      host_(config_.interval_s, config_.thresholds),
+      hang_({.limits = Thresholds::with(config_.thresholds),
+             .timeout_s = config_.hang_timeout_s,
+             .stacks = config_.stacks}) {
   watch(channel_.fd(), kKeyChannel);
   watch(rings_.fd(), kKeyRings);
   if (config_.restarts > 0) {
@@ -278,6 +287,46 @@ void Agent::answer_requests(uint64_t now_ns) {
   for (const std::string& token : tokens) requests_.answer(token, json);
 }
 
+void Agent::watch_progress(uint64_t now_ns) {
+  if (end_.wait_status) return;
+  const HangWatch::News news = hang_.look(pipeline_, now_ns);
+  if (abort_ns_ > 0) end_training(now_ns);
+  if (news.text.empty()) return;
+  channel_.send(FrameType::kNotice, news.text);
+  log_.line(news.text);
+  store_.event(news.verdict ? "hang" : "hang_over", news.text.substr(0, news.text.find('\n')), -1,
+               static_cast<int64_t>(now_ns));
+  if (!news.verdict) return;
+  if (config_.on_hang != "report") write_stacks();
+  if (config_.on_hang == "abort" && abort_ns_ == 0) end_training(now_ns);
+}
+
+// stacks/rank-<r>.txt: every frame, innermost first.
+void Agent::write_stacks() {
+  if (!folder_) return;
+  (void)make_dirs(path_join(folder_.path(), "stacks"));
+  for (const RankStanding& rank : hang_.standing().ranks) {
+    if (!rank.stack) continue;
+    std::string text;
+    for (const CodeLine& frame : rank.stack->frames)
+      text += frame.file + ":" + std::to_string(frame.line) + " " + frame.function + "\n";
+    folder_.write("stacks/rank-" + std::to_string(rank.rank) + ".txt", text);
+  }
+}
+
+// First asked in order, the launch command alone; ranks that do not follow (stopped, in native code) are killed.
+void Agent::end_training(uint64_t now_ns) {
+  if (abort_ns_ == 0) {
+    abort_ns_ = now_ns;
+    log_.line("the job stands still and is ended (--on-hang abort)");
+    if (child_.pid() > 0) ::kill(child_.pid(), SIGTERM);
+    return;
+  }
+  if (now_ns - abort_ns_ < kAbortNs) return;
+  for (auto& [id, watcher] : watches_)
+    if (pipeline_.counts_as_rank(id) && watcher.alive()) ::kill(watcher.pid(), SIGKILL);
+}
+
 // Attached: every rank has run its exit handlers. Its process may take a while to be gone and waits for the summary.
 bool Agent::said_goodbye() const {
   if (!config_.attached || watches_.empty() || !pipeline_.saw_rank()) return false;
@@ -335,6 +384,7 @@ int Agent::run() {
     host_.sample(pipeline_, now_ns);
     if (!pipeline_.saw_rank()) probe_.look(child_.pid(), ::getpid(), now_ns);
     stops_.look(pipeline_, store_, now_ns);
+    watch_progress(now_ns);
     host_.tell_rooms(pipeline_.engine(), now_ns);
     store_.tick(now_ns);
     answer_requests(now_ns);

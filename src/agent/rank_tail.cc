@@ -46,7 +46,9 @@ void RankTail::push(const std::vector<blackbox::Record>& records) {
   reader_.read_names(names_);
   for (const blackbox::Name& name : names_) builder_.push_name(static_cast<uint16_t>(name.kind), name.id, name.text);
   for (const blackbox::Record& record : records) {
-    builder_.push(to_event(record));
+    const Event event = to_event(record);
+    whereabouts_.push(event, whereabouts_.breaks_silence(event) ? builder_.phase() : Category::kUnattributed);
+    builder_.push(event);
     active_ns_ = std::max(active_ns_, static_cast<int64_t>(record.time_ns));
     if (record.kind == pack_kind(Kind::kOptimizer, Edge::kEnd)) ++optimizer_ends_;
   }
@@ -131,6 +133,23 @@ bool RankTail::exited_cleanly() const {
   const bool closed = (identity_.life & blackbox::kLifeClosed) != 0;
   if (wait_status_ && WIFSIGNALED(*wait_status_)) return false;
   return closed || (wait_status_ && WIFEXITED(*wait_status_) && WEXITSTATUS(*wait_status_) == 0);
+}
+
+bool RankTail::leaving() const {
+  return builder_.life().teardown_begun || (identity_.life & (blackbox::kLifeTeardown | blackbox::kLifeClosed)) != 0;
+}
+
+// A step whose optimizer has stepped and that nothing has followed yet is still open to the step builder.
+uint64_t RankTail::steps_begun() const {
+  const RankLife& life = builder_.life();
+  const bool one_more = whereabouts_.step_end_ns() > std::max(life.last_step_ns, life.first_step_ns);
+  return steps() + (one_more ? 1 : 0);
+}
+
+std::string RankTail::no_stacks() const {
+  for (const std::string& text : builder_.life().unavailable)
+    if (text.starts_with("stacks: ")) return text.substr(8);
+  return "its black box offers none";
 }
 
 std::string RankTail::ended_thread() const {

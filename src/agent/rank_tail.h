@@ -14,6 +14,7 @@
 #include "agent/step_marks.h"
 #include "align/rank_step.h"
 #include "align/step_builder.h"
+#include "align/whereabouts.h"
 #include "base/result.h"
 #include "blackbox/ring_reader.h"
 
@@ -59,6 +60,15 @@ class RankTail {
   std::string ended_thread() const;
   uint64_t steps() const { return builder_.life().steps + offset_; }
 
+  // For the watch over jobs that stand still.
+  const Whereabouts& whereabouts() const { return whereabouts_; }
+  // The step that it is in: the newest completed one is told late, an optimizer's end at once.
+  uint64_t steps_begun() const;
+  bool leaving() const;  // teardown, or its exit handlers, have begun
+  int stack_signal() const { return reader_.stack_signal(); }
+  std::optional<blackbox::StackReading> stack() const { return reader_.stack(); }
+  std::string no_stacks() const;  // why it cannot be asked where it is
+
  private:
   explicit RankTail(blackbox::RingReader reader);
   void refresh_identity();
@@ -68,6 +78,7 @@ class RankTail {
 
   blackbox::RingReader reader_;
   StepBuilder builder_;
+  Whereabouts whereabouts_;
   blackbox::Identity identity_;
   std::vector<blackbox::Record> records_;  // reused
   std::vector<blackbox::Name> names_;      // reused

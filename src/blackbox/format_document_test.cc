@@ -70,28 +70,34 @@ TEST(FormatDocument, TablesMatchTheLayout) {
                         PLACE(Header, head),
                         PLACE(Header, names_head),
                         PLACE(Header, names_dropped),
-                        PLACE(Header, control)};
+                        PLACE(Header, control),
+                        PLACE(Header, stack)};
   const Table control = {PLACE(Control, stamp_until_step), PLACE(Control, capture_request), PLACE(Control, layer_mode),
                          PLACE(Control, stop), PLACE(Control, reserved)};
   const Table slot = {PLACE(Slot, seq), PLACE(Slot, words), PLACE(Slot, check)};
   const Table record = {PLACE(Record, time_ns), PLACE(Record, kind), PLACE(Record, flags), PLACE(Record, thread),
                         PLACE(Record, a),       PLACE(Record, b),    PLACE(Record, c),     PLACE(Record, d)};
   const Table name = {PLACE(NameEntry, ready), PLACE(NameEntry, kind), PLACE(NameEntry, length), PLACE(NameEntry, id)};
+  const Table stack = {PLACE(StackBox, signal), PLACE(StackBox, answered),   PLACE(StackBox, time_ns),
+                       PLACE(StackBox, pc),     PLACE(StackBox, thread),     PLACE(StackBox, flags),
+                       PLACE(StackBox, frames), PLACE(StackBox, text_bytes), PLACE(StackBox, reserved),
+                       PLACE(StackBox, text)};
   const std::vector<Table> found = tables();
-  ASSERT_EQ(found.size(), 5u);
+  ASSERT_EQ(found.size(), 6u);
   EXPECT_EQ(found[0], header);
   EXPECT_EQ(found[1], control);
-  EXPECT_EQ(found[2], slot);
-  EXPECT_EQ(found[3], record);
-  EXPECT_EQ(found[4], name);
+  EXPECT_EQ(found[2], stack);
+  EXPECT_EQ(found[3], slot);
+  EXPECT_EQ(found[4], record);
+  EXPECT_EQ(found[5], name);
 }
 
 // Fields of the tables together cover the structs, so that a new field cannot be forgotten in both places.
 TEST(FormatDocument, TablesLeaveNoGap) {
   const std::vector<Table> found = tables();
-  ASSERT_EQ(found.size(), 5u);
-  const size_t sizes[] = {0, sizeof(Control), sizeof(Slot), sizeof(Record), sizeof(NameEntry)};
-  for (size_t i = 1; i < 5; ++i) {
+  ASSERT_EQ(found.size(), 6u);
+  const size_t sizes[] = {0, sizeof(Control), sizeof(StackBox), sizeof(Slot), sizeof(Record), sizeof(NameEntry)};
+  for (size_t i = 1; i < 6; ++i) {
     size_t sum = 0;
     for (const auto& [field, place] : found[i]) sum += place.bytes;
     EXPECT_EQ(sum, sizes[i]) << "table " << i;

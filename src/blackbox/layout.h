@@ -80,6 +80,31 @@ struct alignas(64) Control {
 };
 static_assert(sizeof(Control) == 64);
 
+// The rank's answer when the agent asks where it is: the Python stack of one thread. Written by the handler of a
+// real-time signal, which needs no GIL. The agent sends `signal` to a thread (rt_tgsigqueueinfo, value
+// kStackRequest << 16 | request); the handler answers unless another one is at it. A reader takes the text only if
+// `answered` is even and the same before and after.
+inline constexpr uint32_t kStackTextBytes = 3520;
+inline constexpr uint32_t kStackRequest = 0x5353;  // upper half of the signal's value; anything else is not ours
+enum StackFlags : uint32_t {
+  kStackCut = 1 << 0,       // outer frames found no room
+  kStackHoldsGil = 1 << 1,  // the thread held the GIL
+  kStackNoPython = 1 << 2,  // it is no thread of Python's
+};
+struct alignas(64) StackBox {
+  std::atomic<uint32_t> signal;    // that is listened to; 0 = no stacks to be had
+  std::atomic<uint32_t> answered;  // 2 x request + 1: being written; 2 x request + 2: there. Request: 16 bits
+  std::atomic<uint64_t> time_ns;
+  std::atomic<uint64_t> pc;  // where the signal met the thread
+  std::atomic<uint32_t> thread;
+  std::atomic<uint32_t> flags;  // StackFlags
+  std::atomic<uint32_t> frames;
+  std::atomic<uint32_t> text_bytes;
+  uint32_t reserved[6];
+  char text[kStackTextBytes];  // innermost frame first, a line each: "<line> <function> <file>"; file " = as before
+};
+static_assert(sizeof(StackBox) == 64 + kStackTextBytes);
+
 struct alignas(64) Header {
   // -- lasting part --
   char magic[8];
@@ -110,6 +135,7 @@ struct alignas(64) Header {
   alignas(64) std::atomic<uint64_t> names_head;  // bytes of the names region claimed; never above names_bytes
   std::atomic<uint64_t> names_dropped;           // names that found the region full
   Control control;
+  StackBox stack;
 };
 static_assert(sizeof(Header) <= kHeaderBytes);
 

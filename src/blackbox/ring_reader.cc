@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <charconv>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -372,6 +373,53 @@ Status RingReader::set_control(ControlWord word, uint64_t value) {
 
 uint64_t RingReader::control(ControlWord word) const {
   return header_word_or_zero(offsetof(Header, control) + sizeof(uint64_t) * static_cast<uint32_t>(word));
+}
+
+namespace {
+
+// StackBox as plain words.
+struct RawStack {
+  uint32_t signal, answered;
+  uint64_t time_ns, pc;
+  uint32_t thread, flags, frames, text_bytes;
+  uint32_t reserved[6];
+  char text[kStackTextBytes];
+};
+static_assert(sizeof(RawStack) == sizeof(StackBox) && offsetof(RawStack, text) == offsetof(StackBox, text));
+
+void parse_frames(std::string_view text, std::vector<StackFrame>& out) {
+  while (!text.empty() && out.size() < kMaxStackFrames) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    const size_t name_at = line.find(' '), file_at = line.find(' ', name_at + 1);
+    if (name_at == line.npos || file_at == line.npos) return;  // no writer of ours wrote that
+    StackFrame frame;
+    std::from_chars(line.data(), line.data() + name_at, frame.line);
+    frame.function = printable(line.substr(name_at + 1, file_at - name_at - 1));
+    const std::string_view file = line.substr(file_at + 1);
+    frame.file = file == "\"" && !out.empty() ? out.back().file : printable(file);
+    out.push_back(std::move(frame));
+  }
+}
+
+}  // namespace
+
+int RingReader::stack_signal() const {
+  const auto signal = static_cast<uint32_t>(header_word_or_zero(offsetof(Header, stack)));
+  return signal <= 64 ? static_cast<int>(signal) : 0;
+}
+
+std::optional<StackReading> RingReader::stack() const {
+  RawStack raw, again;
+  if (!pread_all(impl_->fd.get(), &raw, sizeof raw, offsetof(Header, stack)) || raw.answered == 0 ||
+      raw.answered % 2 != 0 || raw.text_bytes > kStackTextBytes)
+    return std::nullopt;
+  if (!pread_all(impl_->fd.get(), &again, sizeof again, offsetof(Header, stack)) || raw.answered != again.answered ||
+      raw.time_ns != again.time_ns)
+    return std::nullopt;
+  StackReading reading{raw.answered / 2 - 1, raw.thread, raw.flags, raw.time_ns, raw.pc, {}};
+  parse_frames({raw.text, raw.text_bytes}, reading.frames);
+  return reading;
 }
 
 }  // namespace stepscope::blackbox

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,18 @@ struct ReadStats {
   }
 };
 
+// A stack as the rank wrote it (layout.h, StackBox).
+struct StackFrame {
+  int line = 0;  // 0 = not known
+  std::string function, file;
+};
+struct StackReading {
+  uint32_t request = 0, thread = 0, flags = 0;  // StackFlags
+  uint64_t time_ns = 0, pc = 0;
+  std::vector<StackFrame> frames;  // innermost first, at most kMaxStackFrames
+};
+inline constexpr size_t kMaxStackFrames = 256;
+
 // The words of Control by their place in it.
 enum class ControlWord : uint32_t { kStampUntilStep = 0, kCaptureRequest = 1, kLayerMode = 2, kStop = 3 };
 
@@ -82,6 +95,11 @@ class RingReader {
   // What is asked of the rank: one 8-byte pwrite or pread. Setting fails when the file is read-only or truncated.
   Status set_control(ControlWord word, uint64_t value);
   uint64_t control(ControlWord word) const;  // 0 when it cannot be read
+
+  // The signal by which a thread of the rank is asked where it is; 0 = it cannot be asked.
+  int stack_signal() const;
+  // The newest answer; nothing while one is being written or none was ever. Texts are made printable.
+  std::optional<StackReading> stack() const;
 
  private:
   struct Impl;

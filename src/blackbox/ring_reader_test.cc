@@ -79,6 +79,45 @@ TEST_F(RingReaderTest, GivesBackWhatWasPut) {
   EXPECT_EQ(reader.read(out_, 100, 2).read, 0u) << "a record is delivered once";
 }
 
+void answer_with(StackBox& box, uint32_t answered, std::string_view text) {
+  box.answered = answered;
+  box.text_bytes = static_cast<uint32_t>(text.size());
+  text.copy(box.text, sizeof box.text);
+}
+
+TEST_F(RingReaderTest, GivesTheStackThatWasAskedFor) {
+  RingReader reader = open();
+  EXPECT_FALSE(reader.stack().has_value());
+  EXPECT_EQ(reader.stack_signal(), 0);
+  writer_->header().stack.signal = 41;
+  answer_with(writer_->header().stack, 16, "61 after my train.py\n9 <module> \"\n");
+  EXPECT_EQ(reader.stack_signal(), 41);
+  const auto stack = reader.stack();
+  ASSERT_TRUE(stack.has_value());
+  EXPECT_EQ(stack->request, 7u);
+  ASSERT_EQ(stack->frames.size(), 2u);
+  EXPECT_EQ(stack->frames[0].line, 61);
+  EXPECT_EQ(stack->frames[0].function, "after");
+  EXPECT_EQ(stack->frames[0].file, "my train.py");
+  EXPECT_EQ(stack->frames[1].file, "my train.py");
+}
+
+TEST_F(RingReaderTest, AStackThatIsBeingWrittenOrScribbledIsNone) {
+  RingReader reader = open();
+  StackBox& box = writer_->header().stack;
+  answer_with(box, 15, "61 after train.py\n");
+  EXPECT_FALSE(reader.stack().has_value());
+  box.answered = 16;
+  box.text_bytes = kStackTextBytes + 1;
+  EXPECT_FALSE(reader.stack().has_value());
+  answer_with(box, 16, std::string_view("61 a\x1b[1m t\x01.py\nno frame", 24));
+  ASSERT_TRUE(reader.stack().has_value());
+  ASSERT_EQ(reader.stack()->frames.size(), 1u);
+  EXPECT_EQ(reader.stack()->frames[0].function, "a [1m");
+  box.signal = 4000;
+  EXPECT_EQ(reader.stack_signal(), 0);
+}
+
 TEST_F(RingReaderTest, KeepsOrderOverWraps) {
   auto reader = open();
   for (int round = 0; round < 10; ++round) {

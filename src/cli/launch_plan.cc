@@ -47,6 +47,8 @@ std::vector<std::string> training_command(const RunArgs& args, const TorchrunOpt
 std::vector<std::string> training_environment(std::vector<std::string> users, const TrainingVariables& ours) {
   for (const char* name : kOurVariables) unset_variable(users, name);
   unset_variable(users, "STEPSCOPE_DISABLE");
+  unset_variable(users, "STEPSCOPE_STACKS");
+  if (!ours.stacks) set_variable(users, "STEPSCOPE_STACKS", "off");
   auto set = [&](const char* name, const std::string& value) {
     if (!value.empty()) set_variable(users, name, value);
   };

@@ -17,6 +17,7 @@ std::vector<std::string> training_command(const RunArgs& args, const TorchrunOpt
 // What the environment of the training says about us. Empty = not set.
 struct TrainingVariables {
   std::string shm_dir, run_dir, nonce, inject_folder, compat;
+  bool stacks = true;  // ranks may be asked where they are
 };
 
 // The user's environment plus ours.

@@ -110,8 +110,9 @@ int launch(const LaunchRequest& request, const SignalState& at_start) {
   const std::string notes_dir = places.config.run_dir.empty() ? places.config.shm_dir : places.config.run_dir;
   const Started started =
       start_training(relay, request.command,
-                     training_environment(current_environment(), {places.config.shm_dir, notes_dir, places.config.nonce,
-                                                                  places.inject_folder, request.settings.compat}),
+                     training_environment(current_environment(),
+                                          {places.config.shm_dir, notes_dir, places.config.nonce, places.inject_folder,
+                                           request.settings.compat, request.settings.stacks}),
                      at_start);
   const SpawnResult& child = started.child;
   if (child.error) {

@@ -41,6 +41,11 @@ struct RunOptions {
         ->type_name("NAME=VALUE")
         ->allow_extra_args(false);
     value("--silence", "silence", "advice to suppress, comma-separated (all: every advice)");
+    value("--stacks", "stacks", "off: ranks are never asked for their Python stacks (default: on, when suspected)");
+    value("--on-hang,--on_hang", "on_hang",
+          "a job that stands still: report (default), stacks (also into files), abort (end it)");
+    value("--hang-timeout,--hang_timeout", "hang_timeout",
+          "seconds of silence that are a hang (default: 5, or 5 steps)");
     value("--flops-per-step,--flops_per_step", "flops_per_step", "FLOPs per rank and step, for MFU");
     value("--peak-flops,--peak_flops", "peak_flops", "peak FLOP/s of one device, where its model is not known");
     toggle("--disable", "disable", "run the command without observing it");

@@ -27,6 +27,9 @@ RunPlaces make_places(const Settings& settings, const std::string& version, cons
   config.keep_rings = settings.keep_rings;
   config.thresholds = settings.thresholds;
   config.silence = settings.silence;
+  config.stacks = settings.stacks;
+  config.on_hang = settings.on_hang;
+  config.hang_timeout_s = settings.hang_timeout_s;
   config.flops_per_step = settings.flops_per_step;
   config.peak_flops = settings.peak_flops;
   config.nonce = nonce;

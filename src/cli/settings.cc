@@ -119,6 +119,19 @@ Status set_html_report(Settings& s, const std::string& text) { return set_bool(s
 Status set_keep_rings(Settings& s, const std::string& text) { return set_bool(s.keep_rings, text); }
 Status set_disable(Settings& s, const std::string& text) { return set_bool(s.disable, text); }
 
+Status set_stacks(Settings& s, const std::string& text) { return set_bool(s.stacks, text); }
+Status set_on_hang(Settings& s, const std::string& text) {
+  if (text != "report" && text != "stacks" && text != "abort") return fail("must be report, stacks or abort");
+  s.on_hang = text;
+  return {};
+}
+Status set_hang_timeout(Settings& s, const std::string& text) {
+  const auto value = number_of(text);
+  if (!value || !(*value >= 1 && *value <= 86400)) return fail("must be seconds from 1 to 86400");
+  s.hang_timeout_s = *value;
+  return {};
+}
+
 struct Row {
   const char* name;  // key in stepscope.toml; the flag with dashes
   const char* variable;
@@ -135,6 +148,9 @@ constexpr Row kRows[] = {
     {"keep_rings", "STEPSCOPE_KEEP_RINGS", "TRACEML_ENABLE_LOGGING", set_keep_rings},
     {"disable", "STEPSCOPE_DISABLE", "TRACEML_DISABLED", set_disable},
     {"silence", "STEPSCOPE_SILENCE", nullptr, set_silence},
+    {"stacks", "STEPSCOPE_STACKS", nullptr, set_stacks},
+    {"on_hang", "STEPSCOPE_ON_HANG", nullptr, set_on_hang},
+    {"hang_timeout", "STEPSCOPE_HANG_TIMEOUT", nullptr, set_hang_timeout},
     {"flops_per_step", "STEPSCOPE_FLOPS_PER_STEP", nullptr, set_flops_per_step},
     {"peak_flops", "STEPSCOPE_PEAK_FLOPS", nullptr, set_peak_flops},
     {"set", "STEPSCOPE_SET", nullptr, set_thresholds},

@@ -27,6 +27,9 @@ struct Settings {
   std::vector<std::string> silence;  // pieces of ADVICE nobody wants to hear, by cause; "all"
   double flops_per_step = 0;         // of one rank; 0 = not known, no MFU unless the program logs them
   double peak_flops = 0;             // FLOP/s of one device; 0 = by its name
+  bool stacks = true;                // ranks may be asked for their Python stacks
+  std::string on_hang = "report";    // report, stacks, abort
+  double hang_timeout_s = 0;         // silence that is a hang; 0 = by the thresholds
   std::map<std::string, double> thresholds;  // names of spec/rules.toml: --set over [thresholds] of stepscope.toml
 };
 

@@ -11,6 +11,7 @@
 #include "analyze/run_sums.h"
 #include "analyze/stopped.h"
 #include "diagnose/finding_book.h"
+#include "diagnose/hang.h"
 #include "diagnose/health.h"
 #include "diagnose/rule.h"
 #include "diagnose/snapshot_tables.h"
@@ -45,6 +46,7 @@ struct Engine::Impl {
   Groups groups;
   FindingBook book;
   std::vector<Finding> findings, external;
+  std::optional<Finding> hang;
   std::vector<Section> sections;
   std::vector<Finding> wide_said, rarely_said;  // newest, asked for more rarely than the rest
   uint32_t evaluations = 0;
@@ -355,6 +357,8 @@ void Engine::finish() {
   m.book.date(m.findings, static_cast<int64_t>(m.table.closed()) - 1);
 }
 
+void Engine::set_hang(std::optional<Finding> finding) { impl_->hang = std::move(finding); }
+
 Snapshot Engine::snapshot() const {
   const Impl& m = *impl_;
   Snapshot s;
@@ -365,6 +369,7 @@ Snapshot Engine::snapshot() const {
     if (f.detected_step < 0 && m.table.closed()) f.detected_step = m.table.closed() - 1;
     s.findings.push_back(std::move(f));
   }
+  if (m.hang) add_hang(*m.hang, s.findings);
   const RuleInput whole = m.input(all_rows(m.table));
   Health health = health_of(whole, s.findings);
   s.checks = std::move(health.checks);

@@ -71,6 +71,9 @@ class Engine {
   void tick(int64_t now_ns);
   // Said where no rank has appeared: this process has torch loaded and not our hooks.
   void set_unhooked(UnhookedProcess process);
+  // The job stands still for this reason; nothing = it goes on. Ranks that end while it stands are no loss of their
+  // own.
+  void set_hang(std::optional<Finding> finding);
   // Facts for rules that stand outside of steps (System, Process sections; sampler). Sections and findings are merged.
   void add_external(Finding finding);
   void set_section(Section section);

@@ -11,9 +11,7 @@
 
 namespace stepscope {
 
-namespace {
-
-const char* op_text(CollectiveOp op) {
+std::string_view op_name(CollectiveOp op) {
   switch (op) {
     case CollectiveOp::kAllReduce: return "all_reduce";
     case CollectiveOp::kAllGather: return "all_gather";
@@ -25,9 +23,13 @@ const char* op_text(CollectiveOp op) {
     case CollectiveOp::kAllToAll: return "all_to_all";
     case CollectiveOp::kSend: return "send";
     case CollectiveOp::kRecv: return "recv";
+    case CollectiveOp::kBarrier: return "barrier";
+    case CollectiveOp::kMonitoredBarrier: return "monitored_barrier";
     default: return "other";
   }
 }
+
+namespace {
 
 struct Meeting {
   size_t members = 0;  // 0 = nobody told
@@ -116,7 +118,7 @@ std::vector<CollectiveStat> timed_collectives(const Rows& rows, const Groups& gr
     const bool named =
         found != groups.end() && !found->second.description.empty() && found->second.description != "undefined";
     c.group = named ? found->second.description : format_ranks(c.ranks);
-    c.op = op_text(static_cast<CollectiveOp>(std::get<1>(key)));
+    c.op = op_name(static_cast<CollectiveOp>(std::get<1>(key)));
     if (!std::get<2>(key) && lines.count({std::get<0>(key), std::get<1>(key), true})) c.op += " < 1 MiB";
     c.per_step = line.meetings / static_cast<double>(steps);
     c.bytes_per_step = line.bytes / static_cast<double>(steps);

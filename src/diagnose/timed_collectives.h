@@ -4,6 +4,7 @@
 // the rows).
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "align/device_ops.h"  // CollectiveOp
@@ -12,6 +13,9 @@
 #include "diagnose/snapshot.h"
 
 namespace stepscope {
+
+// As c10d spells it: "all_reduce".
+std::string_view op_name(CollectiveOp op);
 
 // Smaller operations are latency, their bandwidth says nothing about the link.
 inline constexpr uint64_t kLargeOpBytes = 1 << 20;

@@ -132,6 +132,7 @@ int add_collective_functions(PyObject* module);
 int add_wait_functions(PyObject* module);
 int add_loader_functions(PyObject* module);
 int add_pause_functions(PyObject* module);
+int add_stack_functions(PyObject* module);
 
 // Rows and tokens of a batch as a loader yields it; 0 = not told by a look. Runs no code of the user's. About 0.2 µs.
 struct BatchShape {

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/random_hex.h"
 #include "recorder/bus_guard.h"
+#include "recorder/stack_signal.h"
 #include "recorder/state.h"
 
 namespace stepscope::recorder {
@@ -154,6 +155,7 @@ bool open_ring(const OpenOptions& options) {
   store_known(h.world_size, first_known(options.world_size, "WORLD_SIZE"));
   store_known(h.node_rank, first_known(options.node_rank, "GROUP_RANK"));
   store_known(h.rank, first_known(options.rank, "RANK"));
+  h.stack.signal.store(static_cast<uint32_t>(stack_signal()), std::memory_order_relaxed);
   const size_t n = ring->path().copy(g_owner.path, sizeof g_owner.path - 1);
   g_owner.path[n] = 0;
   if (!g_owner.fork_handler.exchange(true)) pthread_atfork(nullptr, nullptr, after_fork_in_child);
@@ -171,6 +173,7 @@ RingWriter* detach(const char* why) {
   RingWriter* ring = g_state.ring.exchange(nullptr, std::memory_order_acq_rel);
   if (ring) {
     g_owner.why_off.store(why, std::memory_order_release);
+    ring->header().stack.signal.store(0, std::memory_order_relaxed);
     add_life(ring->header(), blackbox::kLifeClosed);
   }
   return ring;

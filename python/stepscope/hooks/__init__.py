@@ -14,6 +14,7 @@ from types import ModuleType
 SIGNALS = (
     "exceptions",
     "exit",
+    "stacks",
     "boundary",
     "init_group",
     "groups",

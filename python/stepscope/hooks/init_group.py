@@ -22,6 +22,16 @@ def _joined(torch: ModuleType) -> None:
     native.add_evidence(k.EVIDENCE_GROUP)
     names.fact("backend", dist.get_backend())
     groups.rescan()
+    _tell_timeout(torch)
+
+
+def _tell_timeout(torch: ModuleType) -> None:
+    """Seconds after which a collective of the default group gives up: the watch over hangs counts towards it."""
+    try:
+        backend = groups.world()._get_backend(torch.device("cpu" if torch.distributed.get_backend() == "gloo" else "cuda"))
+        names.fact("group_timeout_s", backend.options._timeout.total_seconds())
+    except Exception:  # a backend without options: the watch then names no time
+        pass
 
 
 def _wrap_init(torch: ModuleType, original: Any) -> Any:

@@ -1,0 +1,220 @@
+#include "agent/hang_watch.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/text_format.h"
+#include "blackbox/event_kind.h"
+#include "diagnose/hang.h"
+#include "diagnose/timeout_ahead.h"
+#include "sampler/process_glance.h"
+
+namespace stepscope {
+namespace {
+
+constexpr uint64_t kJudgeNs = 500'000'000;
+
+bool takes_long(Category phase) {
+  switch (phase) {
+    case Category::kCompile:
+    case Category::kCheckpoint:
+    case Category::kValidation:
+    case Category::kLogging:
+    case Category::kEpochStart:
+    case Category::kUserCode: return true;
+    default: return false;
+  }
+}
+
+double seconds_since(int64_t at_ns, uint64_t now_ns) {
+  return at_ns > 0 ? std::max(0.0, static_cast<double>(static_cast<int64_t>(now_ns) - at_ns) * 1e-9) : 0;
+}
+
+// When it last did anything; a rank that has written nothing yet began when its process did.
+int64_t last_sign_ns(const RankTail& tail) {
+  const int64_t at_ns = tail.whereabouts().progress_ns();
+  return at_ns > 0 ? at_ns : static_cast<int64_t>(tail.identity().anchor_monotonic_ns);
+}
+
+template <class Visit>
+void each_rank(const Pipeline& pipeline, Visit visit) {
+  for (const Pipeline::TailId id : pipeline.tails())
+    if (pipeline.counts_as_rank(id)) visit(pipeline.tail(id));
+}
+
+// "group_timeout_s=1800" among the facts of a rank; 0 = not told.
+double timeout_of(const RankTail& tail) {
+  constexpr std::string_view kKey = "group_timeout_s=";
+  for (const auto& [key, text] : tail.builder().names())
+    if (key.first == static_cast<uint16_t>(NameKind::kFact) && text.starts_with(kKey))
+      return std::atof(text.c_str() + kKey.size());
+  return 0;
+}
+
+std::string block_of(const Finding& f) {
+  std::string text = display_name(f.kind) + "  " + f.title;
+  for (const Evidence& e : f.evidence)
+    if (e.name == "stack") text += "\n  " + e.text;
+  for (const Evidence& e : f.evidence)
+    if (e.name == "no_stack") text += formatted("\n  rank {} · no stack: {}", *e.rank, e.text);
+  for (const Evidence& e : f.evidence)
+    if (e.name == "exception") text += formatted("\n  rank {} · {}", *e.rank, e.text);
+  return text + "\n  " + f.action;
+}
+
+}  // namespace
+
+double HangWatch::patience_s(const RankTail& tail) const {
+  const Whereabouts& at = tail.whereabouts();
+  const Thresholds& t = options_.limits;
+  const Category phase = at.step_end_ns() > 0 ? tail.builder().phase() : Category::kStartup;
+  const double least = options_.timeout_s > 0 ? options_.timeout_s : t.standstill_s;
+  double patience = std::max({least, t.standstill_steps * at.usual_step_s(), kLearned * at.longest_silence_s(phase)});
+  if (phase == Category::kStartup) patience = std::max(patience, t.standstill_startup_s);
+  if (takes_long(phase)) patience = std::max(patience, t.standstill_pause_s);
+  return patience;
+}
+
+bool HangWatch::suspects(Pipeline& pipeline, uint64_t now_ns) const {
+  bool any = false;
+  each_rank(pipeline, [&](const RankTail& tail) {
+    if (tail.ended() || tail.leaving()) return;
+    any = any || seconds_since(last_sign_ns(tail), now_ns) > kSuspect * patience_s(tail);
+  });
+  return any;
+}
+
+// Somebody it hangs on has made progress, or, where nobody is named, anybody has.
+bool HangWatch::goes_on(Pipeline& pipeline) const {
+  bool on = false;
+  each_rank(pipeline, [&](const RankTail& tail) {
+    const int rank = tail.identity().rank;
+    const auto before = progress_at_verdict_ns_.find(rank);
+    // Who is only busy writes all the time: then those who wait must go on.
+    const auto& held = verdict_->kind == FindingKind::kHang ? verdict_->ranks : verdict_->victims;
+    const bool named = held.empty() || std::find(held.begin(), held.end(), rank) != held.end();
+    if (!named || before == progress_at_verdict_ns_.end() || tail.ended()) return;
+    on = on || tail.whereabouts().progress_ns() > before->second;
+  });
+  return on;
+}
+
+void HangWatch::glance(int rank, const RankTail& tail, uint64_t now_ns) {
+  const blackbox::Identity& who = tail.identity();
+  const auto now = glance_at(who.pid, who.pid_start_ticks, tail.whereabouts().thread());
+  Seen& seen = seen_[rank];
+  if (!now) return;
+  seen.state = now->state;
+  seen.wait_channel = now->wait_channel;
+  if (seen.first_look_ns == 0) {
+    seen.first_look_ns = static_cast<int64_t>(now_ns);
+    seen.first_ticks = now->cpu_ticks;
+    return;
+  }
+  const double seconds = seconds_since(seen.first_look_ns, now_ns);
+  const long hz = ::sysconf(_SC_CLK_TCK);
+  if (seconds > 0.5 && hz > 0)
+    seen.cpu_share = static_cast<double>(now->cpu_ticks - seen.first_ticks) / static_cast<double>(hz) / seconds;
+}
+
+JobStanding HangWatch::gather(Pipeline& pipeline, uint64_t now_ns) {
+  JobStanding job;
+  job.run_s = seconds_since(static_cast<int64_t>(began_ns_), now_ns);
+  each_rank(pipeline, [&](const RankTail& tail) {
+    const Whereabouts& at = tail.whereabouts();
+    const RankLife life = tail.life();
+    RankStanding r;
+    r.rank = tail.identity().rank;
+    r.ended = life.ended;
+    r.clean = life.clean_exit;
+    r.leaving = tail.leaving();
+    r.exit_signal = life.exit_signal;
+    r.exit_code = life.exit_code;
+    r.exception = life.exception;
+    r.steps = tail.steps_begun();
+    r.silent_s = life.ended ? seconds_since(life.end_ns, now_ns) : seconds_since(last_sign_ns(tail), now_ns);
+    r.patience_s = patience_s(tail);
+    r.timeout_s = timeout_of(tail);
+    r.phase = at.step_end_ns() > 0 ? tail.builder().phase() : Category::kStartup;
+    r.in_init = at.in_init();
+    r.joined = at.joined() || at.step_end_ns() > 0;
+    r.groups = at.groups();
+    r.awaits = at.awaited();
+    if (const auto seen = seen_.find(r.rank); seen != seen_.end() && !life.ended) {
+      r.state = seen->second.state;
+      r.wait_channel = seen->second.wait_channel;
+      r.cpu_share = seen->second.cpu_share;
+    }
+    r.stack = stacks_.stack(r.rank);
+    if (!r.stack) r.no_stack = options_.stacks ? stacks_.why_not(r.rank, now_ns) : "switched off";
+    job.world = std::max({job.world, life.world_size, r.rank + 1});
+    for (const auto& [id, group] : tail.builder().groups()) {
+      const bool whole = static_cast<int>(group.ranks.size()) == life.world_size;
+      job.groups[id] = {!group.description.empty() ? group.description : whole ? "the default group" : "", group.ranks};
+    }
+    job.ranks.push_back(std::move(r));
+  });
+  std::sort(job.ranks.begin(), job.ranks.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
+  return job;
+}
+
+HangWatch::News HangWatch::drop(Pipeline& pipeline, uint64_t now_ns) {
+  const std::string text =
+      formatted("the job goes on after {:.0f} s: {}",
+                verdict_->cost_seconds + seconds_since(static_cast<int64_t>(verdict_ns_), now_ns), verdict_->title);
+  pipeline.note(text);
+  verdict_.reset();
+  pipeline.engine().set_hang(std::nullopt);
+  stacks_.reset();
+  seen_.clear();
+  return {text, false};
+}
+
+HangWatch::News HangWatch::look(Pipeline& pipeline, uint64_t now_ns) {
+  if (began_ns_ == 0) began_ns_ = now_ns;
+  if (now_ns < due_ns_) return {};
+  due_ns_ = now_ns + kLookNs;
+  if (pipeline.interrupted_ns() > 0) return {};  // what stands now was told to stop
+  if (verdict_ && goes_on(pipeline)) return drop(pipeline, now_ns);
+  if (!suspects(pipeline, now_ns)) {
+    if (!verdict_ && !seen_.empty()) {
+      stacks_.reset();
+      seen_.clear();
+    }
+    return {};
+  }
+  each_rank(pipeline, [&](const RankTail& tail) {
+    if (tail.ended()) return;
+    const int rank = tail.identity().rank;
+    glance(rank, tail, now_ns);
+    if (options_.stacks) stacks_.look(rank, tail, now_ns);
+  });
+  if (now_ns - judged_ns_ < kJudgeNs) return {};
+  judged_ns_ = now_ns;
+  JobStanding job = gather(pipeline, now_ns);
+  // What falls after a verdict falls because of it.
+  const bool somebody_fell = verdict_ && std::any_of(job.ranks.begin(), job.ranks.end(), [&](const RankStanding& r) {
+                               return r.ended && r.silent_s < seconds_since(static_cast<int64_t>(verdict_ns_), now_ns);
+                             });
+  if (somebody_fell) return {};
+  std::optional<Finding> found = judge_hang(job);
+  if (!found) found = judge_timeout(job);
+  if (!found) return {};
+  const bool changed =
+      !verdict_ || verdict_->kind != found->kind || verdict_->cause != found->cause || verdict_->ranks != found->ranks;
+  if (!verdict_) verdict_ns_ = now_ns;
+  if (changed) {
+    progress_at_verdict_ns_.clear();
+    each_rank(pipeline, [&](const RankTail& tail) {
+      progress_at_verdict_ns_[tail.identity().rank] = tail.whereabouts().progress_ns();
+    });
+  }
+  verdict_ = std::move(*found);
+  standing_ = std::move(job);
+  pipeline.engine().set_hang(*verdict_);
+  return changed ? News{block_of(*verdict_), verdict_->kind == FindingKind::kHang} : News{};
+}
+
+}  // namespace stepscope

@@ -1,0 +1,73 @@
+// Watches for jobs that stand still, from outside: nothing is asked of a rank before it is suspected. Looks every
+// kLookNs at when each rank made progress last; from kSuspect of its patience on also at the kernel's view of its
+// thread and at its Python stack (stack_asker.h); past it, who keeps the job from going on is judged (diagnose/hang.h).
+//
+// Patience: max(standstill_s, standstill_steps usual steps), or kLearned times the longest silence that ended well in
+// the same phase; before the first step standstill_startup_s; while the rank saves, compiles, validates or is in a
+// phase of the user's, standstill_pause_s. `timeout_s` takes the place of standstill_s.
+//
+// A verdict stands until the job goes on, and stays when it ends without having gone on. One thread, the agent's. Cost
+// while nothing is suspected: a comparison per rank.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "agent/pipeline.h"
+#include "agent/stack_asker.h"
+#include "diagnose/finding.h"
+#include "diagnose/standing.h"
+#include "diagnose/thresholds.h"
+
+namespace stepscope {
+
+class HangWatch {
+ public:
+  static constexpr uint64_t kLookNs = 100'000'000;
+  static constexpr double kSuspect = 0.5, kLearned = 2;
+
+  struct Options {
+    Thresholds limits;
+    double timeout_s = 0;  // 0 = by the thresholds
+    bool stacks = true;
+  };
+  // What became known: "" text = nothing new.
+  struct News {
+    std::string text;      // for the user, some lines
+    bool verdict = false;  // a job was found standing, or for another reason than before
+  };
+
+  explicit HangWatch(Options options) : options_(std::move(options)) {}
+
+  News look(Pipeline& pipeline, uint64_t now_ns);
+  const std::optional<Finding>& verdict() const { return verdict_; }
+  const JobStanding& standing() const { return standing_; }  // as of the last judgement
+
+ private:
+  struct Seen {
+    int64_t first_look_ns = 0;
+    uint64_t first_ticks = 0;
+    char state = 0;
+    std::string wait_channel;
+    std::optional<double> cpu_share;
+  };
+  double patience_s(const RankTail& tail) const;
+  bool suspects(Pipeline& pipeline, uint64_t now_ns) const;
+  bool goes_on(Pipeline& pipeline) const;
+  void glance(int rank, const RankTail& tail, uint64_t now_ns);
+  JobStanding gather(Pipeline& pipeline, uint64_t now_ns);
+  News drop(Pipeline& pipeline, uint64_t now_ns);
+
+  Options options_;
+  StackAsker stacks_;
+  std::map<int, Seen> seen_;
+  std::optional<Finding> verdict_;
+  JobStanding standing_;
+  std::map<int, int64_t> progress_at_verdict_ns_;
+  uint64_t due_ns_ = 0, judged_ns_ = 0, began_ns_ = 0, verdict_ns_ = 0;
+};
+
+}  // namespace stepscope

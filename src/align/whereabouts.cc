@@ -1,0 +1,133 @@
+#include "align/whereabouts.h"
+
+#include <algorithm>
+
+#include "blackbox/event_kind.h"
+
+namespace stepscope {
+namespace {
+
+// What a thread that is stuck, or a process that is being ended, may still write.
+bool is_progress(Kind kind) {
+  switch (kind) {
+    case Kind::kProcess:
+    case Kind::kGc:
+    case Kind::kUsage:
+    case Kind::kException:
+    case Kind::kWorkerFetch:
+    case Kind::kMemory:
+    case Kind::kMemoryCounters:
+    case Kind::kMemoryPeak:
+    case Kind::kGpuMark:
+    case Kind::kGpuStatus:
+    case Kind::kNcclTime:
+    case Kind::kTeardown: return false;
+    default: return true;
+  }
+}
+
+bool of_training_thread(Kind kind) {
+  return kind == Kind::kOptimizer || kind == Kind::kBackward || kind == Kind::kForward || kind == Kind::kStep ||
+         kind == Kind::kFetch || kind == Kind::kInitGroup;
+}
+
+int32_t peer_of(const Event& event) {
+  return event.flags & kCollectiveP2p ? static_cast<int32_t>(event.d >> 16 & 0xffffffff) : -1;
+}
+
+}  // namespace
+
+const IssuedOp* PlaceInGroup::find(uint64_t sequence) const {
+  const auto found =
+      std::find_if(newest.rbegin(), newest.rend(), [&](const IssuedOp& op) { return op.sequence == sequence; });
+  return found == newest.rend() ? nullptr : &*found;
+}
+
+void Whereabouts::note_issue(const Event& event) {
+  const auto time_ns = static_cast<int64_t>(event.time_ns);
+  const auto op = static_cast<uint8_t>(event.d & 0xff);
+  const bool message = event.flags & kCollectiveP2p;
+  if (backwards_ > 0 && !message) in_backward_ = AwaitedOp{.group = event.a, .sequence = event.b, .since_ns = time_ns};
+  if (message || (groups_.size() >= kMostGroups && !groups_.contains(event.a))) return;
+  PlaceInGroup& place = groups_[event.a];
+  place.issued = event.b + 1;
+  place.newest.push_back({event.b, event.c, op, time_ns, step_ends_, backwards_ > 0});
+  if (place.newest.size() > kKept) place.newest.pop_front();
+}
+
+void Whereabouts::note_step_end(int64_t at_ns) {
+  if (step_end_ns_ > 0) {
+    walls_ns_.push_back(at_ns - step_end_ns_);
+    if (walls_ns_.size() > kMostWalls) walls_ns_.pop_front();
+  }
+  step_end_ns_ = at_ns;
+  ++step_ends_;
+  in_step_ = false;
+}
+
+void Whereabouts::push(const Event& event, Category phase) {
+  const Kind kind = kind_of(event.kind);
+  const Edge edge = edge_of(event.kind);
+  const auto time_ns = static_cast<int64_t>(event.time_ns);
+  if (of_training_thread(kind)) thread_ = event.thread;
+  if (is_progress(kind)) {
+    if (breaks_silence(event)) {
+      int64_t& longest = silences_ns_[index(step_end_ns_ > 0 ? phase : Category::kStartup)];
+      longest = std::max(longest, time_ns - progress_ns_);
+    }
+    progress_ns_ = std::max(progress_ns_, time_ns);
+  }
+  switch (kind) {
+    case Kind::kCollective: return note_issue(event);
+    case Kind::kWait:
+      wait_.reset();
+      if (edge == Edge::kBegin)
+        wait_ = AwaitedOp{event.a, event.b, peer_of(event),
+                          (event.d & 0xff) == static_cast<uint64_t>(CollectiveOp::kSend), time_ns};
+      return;
+    case Kind::kBackward:
+      if (edge == Edge::kBegin) {
+        in_step_ = true;
+        ++backwards_;
+      } else if (edge == Edge::kEnd) {
+        backwards_ = std::max(0, backwards_ - 1);
+      }
+      own_ended_ = false;
+      in_backward_.reset();
+      return;
+    case Kind::kBackwardOwn:
+      own_ended_ = true;
+      own_end_ns_ = time_ns;
+      return;
+    case Kind::kForward:
+      if (edge == Edge::kBegin && (event.flags & kForwardGrad)) in_step_ = true;
+      if (edge == Edge::kBegin) backwards_ = 0;  // one that an exception left
+      return;
+    case Kind::kOptimizer:
+      if (edge == Edge::kEnd) note_step_end(time_ns);
+      return;
+    case Kind::kInitGroup:
+      init_since_ns_ = edge == Edge::kBegin ? time_ns : 0;
+      if (edge == Edge::kEnd) joined_ = true;
+      return;
+    default: return;
+  }
+}
+
+// DDP waits inside backward, after all gradients are there: nothing but the end of own backward tells.
+std::optional<AwaitedOp> Whereabouts::awaited() const {
+  if (wait_) return wait_;
+  if (backwards_ == 0 || !own_ended_ || !in_backward_) return std::nullopt;
+  AwaitedOp op = *in_backward_;
+  op.since_ns = std::max(op.since_ns, own_end_ns_);
+  return op;
+}
+
+double Whereabouts::usual_step_s() const {
+  if (walls_ns_.empty()) return 0;
+  std::vector<int64_t> walls(walls_ns_.begin(), walls_ns_.end());
+  std::nth_element(walls.begin(), walls.begin() + static_cast<long>(walls.size() / 2), walls.end());
+  return static_cast<double>(walls[walls.size() / 2]) * 1e-9;
+}
+
+}  // namespace stepscope

@@ -1,0 +1,68 @@
+#include "align/whereabouts.h"
+
+#include <gtest/gtest.h>
+
+#include "blackbox/event_kind.h"
+
+namespace stepscope {
+namespace {
+
+constexpr uint64_t kMs = 1'000'000;
+
+class WhereaboutsTest : public ::testing::Test {
+ protected:
+  void at(uint64_t ms, Kind kind, Edge edge, uint64_t a = 0, uint64_t b = 0, uint64_t c = 0, uint64_t d = 0,
+          uint16_t flags = 0, Category phase = Category::kUnattributed) {
+    where_.push({ms * kMs, pack_kind(kind, edge), flags, 9, a, b, c, d}, phase);
+  }
+  Whereabouts where_;
+};
+
+TEST_F(WhereaboutsTest, KnowsThePlaceInEachGroup) {
+  at(1, Kind::kCollective, Edge::kMark, 5, 0, 64, 1);
+  at(2, Kind::kCollective, Edge::kMark, 5, 1, 128, 4);
+  at(3, Kind::kCollective, Edge::kMark, 6, 0, 8, 9);
+  ASSERT_EQ(where_.groups().size(), 2u);
+  EXPECT_EQ(where_.groups().at(5).issued, 2u);
+  ASSERT_NE(where_.groups().at(5).find(1), nullptr);
+  EXPECT_EQ(where_.groups().at(5).find(1)->bytes, 128u);
+  EXPECT_EQ(where_.groups().at(5).find(2), nullptr);
+}
+
+TEST_F(WhereaboutsTest, WaitsInsideAWaitAndInTheTailOfBackward) {
+  EXPECT_FALSE(where_.awaited().has_value());
+  at(1, Kind::kWait, Edge::kBegin, 5, 3);
+  ASSERT_TRUE(where_.awaited().has_value());
+  EXPECT_EQ(where_.awaited()->sequence, 3u);
+  at(2, Kind::kWait, Edge::kEnd, 5, 3);
+  EXPECT_FALSE(where_.awaited().has_value());
+  at(3, Kind::kBackward, Edge::kBegin);
+  at(4, Kind::kCollective, Edge::kMark, 5, 4, 64, 1);
+  EXPECT_FALSE(where_.awaited().has_value()) << "it still computes";
+  at(5, Kind::kBackwardOwn, Edge::kMark);
+  ASSERT_TRUE(where_.awaited().has_value());
+  EXPECT_EQ(where_.awaited()->sequence, 4u);
+  EXPECT_EQ(where_.awaited()->since_ns, static_cast<int64_t>(5 * kMs));
+  EXPECT_TRUE(where_.in_step());
+  at(6, Kind::kBackward, Edge::kEnd);
+  at(7, Kind::kOptimizer, Edge::kEnd);
+  EXPECT_FALSE(where_.awaited().has_value() || where_.in_step());
+}
+
+TEST_F(WhereaboutsTest, WhatADyingProcessWritesIsNoProgress) {
+  at(1, Kind::kOptimizer, Edge::kEnd);
+  for (const Kind kind : {Kind::kException, Kind::kTeardown, Kind::kProcess, Kind::kGc}) at(50, kind, Edge::kMark);
+  EXPECT_EQ(where_.progress_ns(), static_cast<int64_t>(kMs));
+}
+
+TEST_F(WhereaboutsTest, LearnsSilencesByPhaseAndTheUsualStep) {
+  at(0, Kind::kForward, Edge::kBegin);
+  for (uint64_t step = 1; step <= 5; ++step) at(step * 100, Kind::kOptimizer, Edge::kEnd);
+  EXPECT_DOUBLE_EQ(where_.usual_step_s(), 0.1);
+  at(9500, Kind::kSave, Edge::kEnd, 0, 0, 0, 0, 0, Category::kCheckpoint);
+  EXPECT_DOUBLE_EQ(where_.longest_silence_s(Category::kCheckpoint), 9);
+  EXPECT_DOUBLE_EQ(where_.longest_silence_s(Category::kForward), 0);
+}
+
+}  // namespace
+}  // namespace stepscope

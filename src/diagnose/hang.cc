@@ -1,0 +1,274 @@
+#include "diagnose/hang.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/text_format.h"
+#include "diagnose/stack_text.h"
+#include "diagnose/timed_collectives.h"
+#include "diagnose/wait_chain.h"
+
+namespace stepscope {
+namespace {
+
+constexpr double kComputes = 0.5;  // of a core: the thread computes
+constexpr double kLongStep = 3;    // times the patience: native code that computes is most often a long step
+
+std::string capital(std::string text) {
+  if (!text.empty()) text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  return text;
+}
+
+bool computes(const RankStanding& r) { return r.state == 'R' || r.cpu_share.value_or(0) >= kComputes; }
+
+bool waits_for_file(const std::string& channel) {
+  for (const char* word : {"pipe", "tty", "n_tty", "unix_stream", "sk_wait", "tcp_recv", "inet_", "nfs", "rpc", "fuse",
+                           "io_schedule", "folio", "page", "blk", "ext4", "xfs"})
+    if (channel.find(word) != std::string::npos) return true;
+  return false;
+}
+
+struct Reason {
+  Cause cause = Cause::kRankSilent;
+  std::string words;
+};
+
+// Why a rank that does not come does not come.
+Reason reason_of(const RankStanding& r) {
+  const std::string place = r.stack ? place_in_program(r.stack->frames) : "";
+  const std::string at = place.empty() ? "" : " at " + place;
+  if (r.ended && !r.exception.empty()) return {Cause::kRankExited, "left with " + r.exception};
+  if (r.ended && r.exit_signal) return {Cause::kRankExited, formatted("was killed by signal {}", r.exit_signal)};
+  if (r.ended && r.exit_code > 0) return {Cause::kRankExited, formatted("ended with exit code {}", r.exit_code)};
+  if (r.ended && !r.clean) return {Cause::kRankExited, "ended without a word"};
+  if (r.ended) return {Cause::kUnevenSteps, formatted("left the program in order after {} steps", r.steps)};
+  if (!r.exception.empty()) return {Cause::kRankExited, "raised " + r.exception + " and has not ended"};
+  if (r.leaving) return {Cause::kUnevenSteps, formatted("left the loop after {} steps and is in teardown", r.steps)};
+  if (r.state == 'T' || r.state == 't')
+    return {Cause::kStopped, r.state == 'T' ? "is stopped by a signal (SIGSTOP)" : "is held by a debugger"};
+  if (r.state == 'D')
+    return {Cause::kWaitingOnIo,
+            formatted("waits for the kernel{}{}", r.wait_channel.empty() ? "" : " in " + r.wait_channel, at)};
+  const bool native = r.stack && !r.stack->in_interpreter;
+  if (r.stack && r.stack->holds_gil && native) {
+    const std::string module = r.stack->module.empty() ? "" : ", in " + r.stack->module;
+    return {Cause::kGilHeld,
+            formatted("holds the GIL in native code that {}{}{}", computes(r) ? "computes" : "waits", module, at)};
+  }
+  if (computes(r))
+    return {Cause::kRankSilent, formatted("computes{}{}", native ? " in native code" : " in Python", at)};
+  if (waits_for_file(r.wait_channel))
+    return {Cause::kWaitingOnIo, formatted("waits for input or output ({}){}", r.wait_channel, at)};
+  const std::string how = r.wait_channel.find("nanosleep") != std::string::npos ? "sleeps"
+                          : r.wait_channel.find("futex") != std::string::npos   ? "waits for a lock or another thread"
+                                                                                : "waits";
+  return {Cause::kRankSilent, how + at};
+}
+
+std::string action_for(Cause cause) {
+  switch (cause) {
+    case Cause::kRankExited: return "see this rank's traceback; the others wait for it until their group's timeout";
+    case Cause::kUnevenSteps:
+      return "give every rank the same number of steps (drop_last, equal shards, Join): see where the loop is left or "
+             "a step skipped";
+    case Cause::kMismatchedCollective:
+      return "make all ranks of the group call the same operation with the same sizes, in the same order: look for a "
+             "branch on the rank";
+    case Cause::kStopped: return "let the process go on (kill -CONT), or see who stopped it: a debugger, a scheduler";
+    case Cause::kWaitingOnIo: return "see what this line reads or writes, and whether the file system answers";
+    case Cause::kGilHeld: return "native code at this line keeps the GIL and does not return: a lock, a driver call";
+    case Cause::kTransport:
+      return "all ranks are in the same operation: see the network or the devices (NCCL_DEBUG=INFO, dmesg), then "
+             "`stepscope hang` on Flight Recorder dumps";
+    case Cause::kPeerNotSeen: return "see the logs of the job's other nodes; ranks that were not seen are waited for";
+    default: return "look at this line: a sleep, a lock, a loop without end, a call that does not return";
+  }
+}
+
+struct Verdict {
+  Cause cause = Cause::kNone;
+  std::vector<int> culprits, victims;
+  std::string words;
+};
+
+// Everybody has issued it: do they mean the same?
+std::optional<Verdict> mismatch(const JobStanding& job, const WaitChain& wait, uint64_t group, uint64_t sequence) {
+  std::map<std::pair<uint8_t, uint64_t>, std::vector<int>> said;
+  std::vector<int> ranks;
+  const IssuedOp* first = nullptr;
+  bool uneven = false;  // some are inside a step, or another step, and some are not
+  for (const RankStanding& r : job.ranks) {
+    const IssuedOp* op = issued_by(r, group, sequence);
+    if (!op) continue;
+    if (!first) first = op;
+    uneven = uneven || op->in_backward != first->in_backward || op->step_ends != first->step_ends;
+    const bool sized = op->op == static_cast<uint8_t>(CollectiveOp::kAllReduce);  // others may be uneven
+    said[{op->op, sized ? op->bytes : 0}].push_back(r.rank);
+    ranks.push_back(r.rank);
+  }
+  if (said.size() < 2) return std::nullopt;
+  Verdict v;
+  v.culprits = ranks;
+  v.cause = uneven ? Cause::kUnevenSteps : Cause::kMismatchedCollective;
+  // The smaller side has left the way of the others, where there is one.
+  std::vector<std::string> sides;
+  size_t most = 0, largest = 0;
+  for (const auto& [what, side] : said) most = std::max(most, side.size());
+  for (const auto& [what, side] : said) largest += side.size() == most;
+  if (largest == 1 && !uneven) {
+    v.culprits.clear();
+    for (const auto& [what, side] : said)
+      for (const int rank : side) (side.size() == most ? v.victims : v.culprits).push_back(rank);
+    std::sort(v.culprits.begin(), v.culprits.end());
+  }
+  for (const auto& [what, side] : said) {
+    std::string text = formatted("{} called {}", list_of(side), op_name(static_cast<CollectiveOp>(what.first)));
+    if (what.second) text += formatted(" ({} bytes)", what.second);
+    const bool inside = issued_by(*wait.standing(side.front()), group, sequence)->in_backward;
+    const uint64_t steps = wait.standing(side.front())->steps;
+    text += inside ? formatted(" in the backward of step {}", steps) : formatted(" outside of backward");
+    sides.push_back(text);
+  }
+  v.words = formatted("at place {} of the group ", sequence);
+  for (size_t i = 0; i < sides.size(); ++i) v.words += (i ? ", " : "") + sides[i];
+  return v;
+}
+
+bool patient(const RankStanding& r) {
+  if (r.ended) return false;
+  const bool long_step = computes(r) && r.stack && !r.stack->in_interpreter && !r.stack->holds_gil;
+  const bool long_native = computes(r) && (!r.stack || !r.stack->in_interpreter);
+  return r.silent_s < r.patience_s * (long_step || long_native ? kLongStep : 1);
+}
+
+std::optional<Verdict> verdict_of(const JobStanding& job, const WaitChain& wait) {
+  std::set<int> roots, waiting;
+  for (const RankStanding& r : job.ranks) {
+    if (r.ended || r.leaving || r.silent_s < r.patience_s) continue;
+    for (const int root : wait.roots_of(r.rank)) roots.insert(root);
+    if (wait.edge(r.rank).blocked) waiting.insert(r.rank);
+  }
+  // Those who wait in a ring, or in an operation that everybody has issued.
+  if (roots.empty() ||
+      std::all_of(roots.begin(), roots.end(), [&](int r) { return wait.standing(r) && wait.edge(r).blocked; })) {
+    if (waiting.empty()) return std::nullopt;
+    for (const int rank : waiting)
+      if (const auto& edge = wait.edge(rank); !edge.init && !edge.message)
+        if (auto found = mismatch(job, wait, edge.group, edge.sequence)) return found;
+    Verdict v;
+    v.cause = roots.empty() ? Cause::kMismatchedCollective : Cause::kTransport;
+    if (roots.empty()) {
+      v.culprits.assign(waiting.begin(), waiting.end());
+      v.words = "the ranks wait for each other in different operations";
+      return v;
+    }
+    v.victims.assign(waiting.begin(), waiting.end());
+    const auto& edge = wait.edge(*waiting.begin());
+    const IssuedOp* op = issued_by(*wait.standing(*waiting.begin()), edge.group, edge.sequence);
+    v.words = edge.init ? "all ranks are in init_process_group, which does not return"
+                        : formatted("all ranks have issued {}, which does not end",
+                                    wait.words_of(edge.group, edge.sequence, op));
+    return v;
+  }
+  Verdict v;
+  std::vector<int> unseen;
+  Reason reason;
+  for (const int rank : roots) {
+    const RankStanding* r = wait.standing(rank);
+    if (!r) {
+      unseen.push_back(rank);
+      continue;
+    }
+    if (wait.edge(rank).blocked) continue;  // it waits as well, for nobody known
+    if (patient(*r)) return std::nullopt;   // busy with something long
+    v.culprits.push_back(rank);
+  }
+  if (v.culprits.empty()) {
+    v.cause = Cause::kPeerNotSeen;
+    v.words = formatted("{} {} not seen", list_of(unseen), unseen.size() == 1 ? "was" : "were");
+  } else {
+    reason = reason_of(*wait.standing(v.culprits.front()));
+    v.cause = reason.cause;
+    v.words = reason.words;
+  }
+  for (const int rank : waiting)
+    if (std::find(v.culprits.begin(), v.culprits.end(), rank) == v.culprits.end()) v.victims.push_back(rank);
+  return v;
+}
+
+void add_evidence(const JobStanding& job, const WaitChain& wait, const Verdict& v, Finding& f) {
+  for (const RankStanding& r : job.ranks) {
+    f.evidence.push_back({"silent_s", r.rank, r.silent_s, {}, ""});
+    if (r.stack && !r.stack->frames.empty())
+      f.evidence.push_back({"where", r.rank, {}, {}, place_in_program(r.stack->frames)});
+    else if (!r.no_stack.empty() && !r.ended)
+      f.evidence.push_back({"no_stack", r.rank, {}, {}, r.no_stack});
+    if (r.state && !r.ended) {
+      std::string text(1, r.state);
+      if (!r.wait_channel.empty()) text += " " + r.wait_channel;
+      f.evidence.push_back({"process_state", r.rank, {}, {}, text});
+    }
+    if (r.cpu_share) f.evidence.push_back({"cpu_share", r.rank, *r.cpu_share, {}, ""});
+    if (!r.exception.empty()) f.evidence.push_back({"exception", r.rank, {}, {}, r.exception});
+    if (wait.edge(r.rank).blocked && !wait.edge(r.rank).init)
+      f.evidence.push_back({"waits_in", r.rank, {}, {}, wait.waited_in({r.rank})});
+  }
+  for (const std::string& line : merged_stacks(job)) f.evidence.push_back({"stack", {}, {}, {}, line});
+  (void)v;
+}
+
+}  // namespace
+
+void add_hang(const Finding& hang, std::vector<Finding>& findings) {
+  for (Finding& f : findings) {
+    const bool open_step =
+        std::any_of(f.evidence.begin(), f.evidence.end(), [](const Evidence& e) { return e.name == "open_step_s"; });
+    if (f.kind == FindingKind::kIncompleteData && open_step) f.severity = Severity::kInfo;
+    const bool root = hang.cause == Cause::kRankExited && f.ranks == hang.ranks;
+    if (f.kind != FindingKind::kRankLost || root) continue;
+    f.severity = Severity::kInfo;
+    f.title += "; the job stood still before";
+  }
+  findings.push_back(hang);
+}
+
+std::optional<Finding> judge_hang(const JobStanding& job) {
+  const WaitChain wait(job);
+  const auto verdict = verdict_of(job, wait);
+  if (!verdict) return std::nullopt;
+  Finding f = Finding::of(FindingKind::kHang);
+  f.severity = Severity::kCrit;
+  f.ranks = verdict->culprits;
+  f.victims = verdict->victims;
+  f.job_scope = f.ranks.empty();
+  f.cause = verdict->cause;
+  const RankStanding* first = f.ranks.empty() ? &job.ranks.front() : wait.standing(f.ranks.front());
+  f.phase = first->leaving ? std::string(name(Category::kTeardown)) : std::string(name(first->phase));
+  uint64_t step = 0;
+  double silent_s = 0;
+  for (const RankStanding& r : job.ranks) {
+    step = std::max(step, r.steps);
+    if (!r.ended) silent_s = std::max(silent_s, r.silent_s);
+  }
+  if (!f.ranks.empty()) step = first->steps;
+  f.first_step = f.last_step = f.detected_step = static_cast<int64_t>(step);
+  f.cost_seconds = silent_s;
+  f.cost_share = job.run_s > 0 ? std::min(1.0, silent_s / job.run_s) : 0;
+  f.coverage = job.world > 0 ? static_cast<double>(job.ranks.size()) / job.world : 1;
+  const bool by_evidence = first->stack || first->ended || verdict->cause == Cause::kStopped ||
+                           verdict->cause == Cause::kMismatchedCollective || verdict->cause == Cause::kUnevenSteps;
+  f.confidence = by_evidence ? 0.98 : 0.9;
+  const std::string wait_words = wait.waited_in(f.victims);
+  const bool sides = verdict->cause == Cause::kMismatchedCollective ||
+                     (verdict->culprits.size() > 1 && verdict->cause == Cause::kUnevenSteps);
+  if (f.ranks.empty() || sides)
+    f.title = formatted("The job stands in step {}: {}", step, verdict->words);
+  else
+    f.title = formatted("{} {} in step {}", capital(list_of(f.ranks)), verdict->words, step);
+  if (!wait_words.empty() && !f.ranks.empty()) f.title += "; " + wait_words;
+  f.action = action_for(verdict->cause);
+  add_evidence(job, wait, *verdict, f);
+  return f;
+}
+
+}  // namespace stepscope

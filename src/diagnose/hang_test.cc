@@ -1,0 +1,271 @@
+#include "diagnose/hang.h"
+
+#include <gtest/gtest.h>
+
+#include "align/device_ops.h"
+#include "diagnose/stack_text.h"
+
+namespace stepscope {
+namespace {
+
+constexpr uint64_t kWorld = 77, kPair = 78;
+
+// A job of `ranks` that all stand in step 10, silent for longer than they have patience; each test says who is where.
+struct Job : JobStanding {
+  explicit Job(int count) {
+    world = count;
+    run_s = 60;
+    std::vector<int> all;
+    for (int i = 0; i < count; ++i) {
+      RankStanding r;
+      r.rank = i;
+      r.steps = 10;
+      r.silent_s = 6;
+      r.patience_s = 5;
+      r.state = 'S';
+      ranks.push_back(r);
+      all.push_back(i);
+    }
+    groups[kWorld] = {"the default group", all};
+  }
+
+  RankStanding& operator[](int rank) { return ranks[static_cast<size_t>(rank)]; }
+
+  void issued(int rank, uint64_t count, CollectiveOp op = CollectiveOp::kAllReduce, uint64_t bytes = 4096,
+              uint64_t group = kWorld) {
+    PlaceInGroup& place = (*this)[rank].groups[group];
+    for (uint64_t i = place.issued; i < count; ++i) place.newest.push_back({i, bytes, static_cast<uint8_t>(op), 0});
+    place.issued = count;
+  }
+
+  // In its newest operation of the group.
+  void waits(int rank, uint64_t group = kWorld) {
+    const PlaceInGroup& place = (*this)[rank].groups.at(group);
+    (*this)[rank].awaits = AwaitedOp{.group = group, .sequence = place.issued - 1};
+  }
+
+  void stands_at(int rank, int line, const std::string& function, bool gil = false, bool python = true) {
+    (*this)[rank].stack =
+        ThreadStack{.frames = {{line, function, "/home/u/train.py"}, {9, "<module>", "/home/u/train.py"}},
+                    .holds_gil = gil,
+                    .in_interpreter = python};
+  }
+
+  Finding verdict() {
+    auto found = judge_hang(*this);
+    EXPECT_TRUE(found.has_value());
+    return found.value_or(Finding{});
+  }
+};
+
+// Rank 1 does not come to the fourth operation; all others are in it.
+Job one_is_missing(int count) {
+  Job job(count);
+  for (int rank = 0; rank < count; ++rank) {
+    job.issued(rank, rank == 1 ? 3 : 4);
+    if (rank != 1) job.waits(rank);
+  }
+  return job;
+}
+
+TEST(Hang, NamesTheRankThatDoesNotComeAndItsLine) {
+  Job job = one_is_missing(4);
+  job.stands_at(1, 61, "after");
+  job[1].wait_channel = "hrtimer_nanosleep";
+  const Finding f = job.verdict();
+  EXPECT_EQ(f.kind, FindingKind::kHang);
+  EXPECT_EQ(f.severity, Severity::kCrit);
+  EXPECT_EQ(f.cause, Cause::kRankSilent);
+  EXPECT_EQ(f.ranks, std::vector<int>{1});
+  EXPECT_EQ(f.victims, (std::vector<int>{0, 2, 3}));
+  EXPECT_EQ(f.title,
+            "Rank 1 sleeps at train.py:61 after in step 10; ranks 0, 2, 3 wait in all_reduce 3 of the default group");
+  EXPECT_DOUBLE_EQ(f.cost_seconds, 6);
+}
+
+TEST(Hang, SaysNothingWhileThereIsPatience) {
+  Job job = one_is_missing(2);
+  job[1].patience_s = 30;  // it is at something that takes long
+  EXPECT_FALSE(judge_hang(job).has_value());
+  job = one_is_missing(2);
+  for (RankStanding& r : job.ranks) r.silent_s = 4;
+  EXPECT_FALSE(judge_hang(job).has_value());
+}
+
+TEST(Hang, ALongStepInNativeCodeIsGivenMoreTime) {
+  Job job = one_is_missing(2);
+  job.stands_at(1, 20, "forward", false, false);
+  job[1].state = 'R';
+  EXPECT_FALSE(judge_hang(job).has_value());
+  job[1].silent_s = 16;
+  EXPECT_EQ(job.verdict().cause, Cause::kRankSilent);
+  job = one_is_missing(2);
+  job.stands_at(1, 20, "loop", false, true);  // in Python itself
+  job[1].state = 'R';
+  EXPECT_EQ(job.verdict().ranks, std::vector<int>{1});
+}
+
+TEST(Hang, TellsTheCausesOfASilentRankApart) {
+  struct Case {
+    char state;
+    const char* channel;
+    bool gil, python;
+    Cause cause;
+  };
+  for (const Case& c : {Case{'S', "futex_wait_queue", false, false, Cause::kRankSilent},
+                        Case{'S', "futex_wait_queue", true, false, Cause::kGilHeld},
+                        Case{'S', "anon_pipe_read", false, false, Cause::kWaitingOnIo},
+                        Case{'D', "nfs_wait_bit_killable", false, false, Cause::kWaitingOnIo},
+                        Case{'T', "do_signal_stop", false, true, Cause::kStopped},
+                        Case{'t', "ptrace_stop", false, true, Cause::kStopped}}) {
+    Job job = one_is_missing(2);
+    job.stands_at(1, 61, "after", c.gil, c.python);
+    job[1].state = c.state;
+    job[1].wait_channel = c.channel;
+    EXPECT_EQ(job.verdict().cause, c.cause) << c.state << ' ' << c.channel;
+  }
+}
+
+TEST(Hang, FollowsWaitsThroughGroupsToTheRoot) {
+  Job job(4);  // 0 waits for 1 in a pair, 2 and 3 wait for 0 and 1 in the whole; 1 sleeps
+  job.groups[kPair] = {"pair", {0, 1}};
+  for (int rank : {2, 3}) job.issued(rank, 1), job.waits(rank);
+  job.issued(0, 2, CollectiveOp::kAllGather, 64, kPair);
+  job.waits(0, kPair);
+  job.issued(1, 1, CollectiveOp::kAllGather, 64, kPair);
+  job.stands_at(1, 5, "pause");
+  const Finding f = job.verdict();
+  EXPECT_EQ(f.ranks, std::vector<int>{1});
+  EXPECT_EQ(f.victims, (std::vector<int>{0, 2, 3}));
+}
+
+TEST(Hang, DifferentOperationsAtOnePlace) {
+  Job job(2);
+  for (int rank : {0, 1}) job.issued(rank, 3);
+  job.issued(0, 4, CollectiveOp::kAllReduce, 4000);
+  job.issued(1, 4, CollectiveOp::kBroadcast, 40);
+  for (int rank : {0, 1}) job.waits(rank);
+  const Finding f = job.verdict();
+  EXPECT_EQ(f.cause, Cause::kMismatchedCollective);
+  EXPECT_EQ(f.ranks, (std::vector<int>{0, 1}));
+  EXPECT_NE(f.title.find("rank 0 called all_reduce (4000 bytes)"), std::string::npos) << f.title;
+  EXPECT_NE(f.title.find("rank 1 called broadcast"), std::string::npos) << f.title;
+}
+
+// The root of a broadcast does not wait: it is found in the next step.
+TEST(Hang, DifferentOperationsOfWhichOneDidNotBlock) {
+  Job job(2);
+  for (int rank : {0, 1}) job.issued(rank, 3);
+  job.issued(0, 4, CollectiveOp::kAllReduce, 4000);
+  job.issued(1, 4, CollectiveOp::kBroadcast, 40);
+  job.issued(1, 5);
+  for (int rank : {0, 1}) job.waits(rank);
+  EXPECT_EQ(job.verdict().cause, Cause::kMismatchedCollective);
+  EXPECT_EQ(job.verdict().ranks, (std::vector<int>{0, 1}));
+}
+
+TEST(Hang, AMajorityDecidesWhoIsWrong) {
+  Job job(4);
+  for (int rank = 0; rank < 4; ++rank) {
+    job.issued(rank, 1, CollectiveOp::kAllReduce, rank == 2 ? 8 : 4096);
+    job.waits(rank);
+  }
+  EXPECT_EQ(job.verdict().ranks, std::vector<int>{2});
+}
+
+TEST(Hang, OneIsInAStepThatTheOthersDoNotTake) {
+  Job job(2);
+  for (int rank : {0, 1}) job.issued(rank, 3);
+  job.issued(0, 4);
+  job[0].groups[kWorld].newest.back().in_backward = true;
+  job.issued(1, 4, CollectiveOp::kBarrier, 0);
+  for (int rank : {0, 1}) job.waits(rank);
+  const Finding f = job.verdict();
+  EXPECT_EQ(f.cause, Cause::kUnevenSteps);
+  EXPECT_EQ(f.ranks, (std::vector<int>{0, 1}));
+}
+
+TEST(Hang, ARankLeftTheLoop) {
+  Job job = one_is_missing(2);
+  job[1].leaving = true;
+  EXPECT_EQ(job.verdict().cause, Cause::kUnevenSteps);
+  EXPECT_EQ(job.verdict().ranks, std::vector<int>{1});
+  job[1].ended = job[1].clean = true;
+  EXPECT_EQ(job.verdict().cause, Cause::kUnevenSteps);
+}
+
+TEST(Hang, ARankRaisedOrWasKilled) {
+  Job job = one_is_missing(2);
+  job[1].ended = true;
+  job[1].exception = "ValueError: NaN loss";
+  EXPECT_EQ(job.verdict().cause, Cause::kRankExited);
+  EXPECT_NE(job.verdict().title.find("left with ValueError: NaN loss"), std::string::npos);
+  job[1].exception.clear();
+  job[1].exit_signal = 9;
+  EXPECT_EQ(job.verdict().cause, Cause::kRankExited);
+}
+
+TEST(Hang, AllHaveArrivedAndNothingMoves) {
+  Job job(2);
+  for (int rank : {0, 1}) job.issued(rank, 4), job.waits(rank);
+  const Finding f = job.verdict();
+  EXPECT_EQ(f.cause, Cause::kTransport);
+  EXPECT_TRUE(f.job_scope && f.ranks.empty());
+  EXPECT_EQ(f.victims, (std::vector<int>{0, 1}));
+}
+
+TEST(Hang, WaitsForARankThatWasNotSeen) {
+  Job job(2);
+  job.ranks.pop_back();
+  job.issued(0, 4);
+  job.waits(0);
+  EXPECT_EQ(job.verdict().cause, Cause::kPeerNotSeen);
+}
+
+TEST(Hang, OneNeverJoinsTheGroup) {
+  Job job(3);
+  for (int rank : {0, 2}) job[rank].in_init = true, job[rank].joined = false;
+  job[1].joined = false;
+  job.stands_at(1, 7, "load");
+  const Finding f = job.verdict();
+  EXPECT_EQ(f.ranks, std::vector<int>{1});
+  EXPECT_NE(f.title.find("wait in init_process_group"), std::string::npos) << f.title;
+}
+
+TEST(Hang, ASingleProcessThatStands) {
+  Job job(1);
+  job.stands_at(0, 3, "wait");
+  const Finding f = job.verdict();
+  EXPECT_EQ(f.ranks, std::vector<int>{0});
+  EXPECT_TRUE(f.victims.empty());
+}
+
+TEST(Hang, RanksAtTheSamePlaceAreOneLine) {
+  Job job = one_is_missing(4);
+  for (int rank : {0, 2, 3}) job.stands_at(rank, 30, "step");
+  job.stands_at(1, 61, "after");
+  const std::vector<std::string> lines = merged_stacks(job);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0], "ranks 0, 2, 3 · train.py:30 step < train.py:9 <module> · for 6 s");
+}
+
+TEST(Hang, TheProgramsOwnFrameIsNamedBeforeTheLibrarys) {
+  EXPECT_EQ(place_in_program({{327, "wait", "/usr/lib/python3.11/threading.py"}, {8, "load", "/x/data.py"}}),
+            "data.py:8 load (python3.11/threading.py:327 wait)");
+  EXPECT_EQ(place_in_program({}), "");
+}
+
+TEST(Hang, WhoFallsWhileTheJobStandsIsNoLossOfItsOwn) {
+  Job job = one_is_missing(2);
+  job.stands_at(1, 61, "after");
+  Finding lost = Finding::of(FindingKind::kRankLost);
+  lost.severity = Severity::kCrit;
+  lost.ranks = {0};
+  std::vector<Finding> said = {lost};
+  add_hang(job.verdict(), said);
+  ASSERT_EQ(said.size(), 2u);
+  EXPECT_EQ(said[0].severity, Severity::kInfo);
+}
+
+}  // namespace
+}  // namespace stepscope

@@ -1,0 +1,18 @@
+// Python stacks as text. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "diagnose/standing.h"
+
+namespace stepscope {
+
+// "train.py:61 main": the innermost frame of the program itself (not of torch or another library), and the library's
+// own frame where that is another one; "" without frames.
+std::string place_in_program(const std::vector<CodeLine>& frames);
+
+// Ranks that stand at the same place, together: "rank 1 · train.py:61 main < train.py:90 <module> · for 6 s".
+std::vector<std::string> merged_stacks(const JobStanding& job);
+
+}  // namespace stepscope

@@ -1,0 +1,123 @@
+"""The rank's answer to "where are you?": right frames in any state, and a training that does not notice."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from asking import HOLDS_GIL, ask, read, send
+from hook_jobs import JOBS, PACKAGE
+
+JOB = JOBS / "where.py"
+Start = Callable[..., tuple[subprocess.Popen, int, Path]]
+
+
+@pytest.fixture
+def start(tmp_path) -> Iterator[Start]:
+    started: list[subprocess.Popen] = []
+
+    def begin(*words: str, **variables: str) -> tuple[subprocess.Popen, int, Path]:
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("STEPSCOPE_")}
+        environment |= {"STEPSCOPE_SHM": str(tmp_path), "RANK": "0", "WORLD_SIZE": "1", "CUDA_VISIBLE_DEVICES": ""}
+        environment |= {"PYTHONPATH": f"{PACKAGE / '_inject'}:{PACKAGE.parent}"} | variables
+        process = subprocess.Popen([sys.executable, str(JOB), *words], env=environment, stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        started.append(process)
+        assert process.stdout is not None
+        pid, path = process.stdout.readline().split()
+        return process, int(pid), Path(path)
+
+    yield begin
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def line_of(function: str, text: str) -> int:
+    """Number of the first line of `function` in the job that holds `text`."""
+    lines = JOB.read_text().splitlines()
+    begin = next(i for i, line in enumerate(lines) if line.startswith(f"def {function}("))
+    return next(i for i, line in enumerate(lines[begin:], begin + 1) if text in line)
+
+
+def in_state(pid: int, state: str) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == state
+
+
+@pytest.mark.parametrize(
+    "place, text, state, gil",
+    [
+        ("sleeps", "time.sleep", "S", False),
+        ("holds_the_gil", "lib.pthread_mutex_lock", "S", True),
+        ("waits_for_a_lock", "lock.acquire", "S", False),
+        ("reads", "input()", "S", False),
+    ],
+)
+def test_the_line_is_named_whatever_blocks(start, place, text, state, gil):
+    process, pid, path = start(place)
+    time.sleep(0.5)
+    box = ask(path, pid, 7)
+    line, function, file = box.frames[0]
+    assert function == place and file.endswith("jobs/where.py"), box
+    expected = line_of(place, text) + (place == "holds_the_gil")  # the second lock blocks
+    assert line == expected and bool(box.flags & HOLDS_GIL) == gil, box
+    assert box.frames[1][1] == "<module>" and box.thread == pid
+    time.sleep(0.1)
+    assert process.poll() is None and in_state(pid, state), "it goes on waiting"
+
+
+def test_a_loop_is_met_inside_and_goes_on(start):
+    process, pid, path = start("spins")
+    inside = range(line_of("spins", "while True"), line_of("spins", "at += 1") + 1)
+    for request in range(1, 40):
+        assert ask(path, pid, request).frames[0][0] in inside
+    assert process.poll() is None
+
+
+def test_a_deep_stack_is_cut_at_its_outer_end(start):
+    _process, pid, path = start("deep")
+    time.sleep(0.5)
+    box = ask(path, pid, 3)
+    assert box.flags & 1 and 20 < len(box.frames) <= 64
+    assert {f[1] for f in box.frames} == {"deep.<locals>.down"}
+
+
+@pytest.mark.slow
+def test_thousands_of_questions_change_nothing(start):
+    bare, _, _ = start("trains", "0", STEPSCOPE_STACKS="off")
+    alone, _ = bare.communicate(timeout=120)
+    process, pid, path = start("trains", "4")
+    sent, number = 0, read(path).signal
+    while process.poll() is None:
+        try:
+            send(number, pid, sent % 60_000 + 1)
+        except OSError:
+            break
+        sent += 1
+        time.sleep(0.0004)
+    asked, errors = process.communicate(timeout=120)
+    assert sent > 2000 and errors == ""
+    assert asked == alone and asked.endswith(" kept\n") and process.returncode == bare.returncode == 0
+
+
+def test_other_signals_of_that_number_and_forked_children_are_left_alone(start):
+    process, pid, path = start("sleeps")
+    time.sleep(0.3)
+    before = ask(path, pid, 5)
+    os.kill(pid, before.signal)  # not the agent's question
+    time.sleep(0.2)
+    assert process.poll() is None and read(path) == before
+
+
+def test_switched_off_it_listens_to_nothing(start):
+    _process, pid, path = start("sleeps", STEPSCOPE_STACKS="off")
+    assert read(path).signal == 0
+    caught = next(l for l in Path(f"/proc/{pid}/status").read_text().splitlines() if l.startswith("SigCgt"))
+    mask = int(caught.split()[1], 16)
+    assert all(not mask >> (n - 1) & 1 for n in range(signal.SIGRTMIN + 7, signal.SIGRTMAX + 1))
