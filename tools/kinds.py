@@ -2,7 +2,7 @@
 """What documents take from the table of kinds (src/diagnose/kinds.def) and of rank states (src/align/rank_state.h).
 
 The JSON Schema of the summary lists kinds, causes, sections and states; the index of docs/findings/ has a row per kind,
-of which all but the last column (one sentence, written by hand) follows from the table.
+of which all but the last column (one sentence, by hand or the first of its page) follows from the table.
 
     tools/kinds.py           fails where a document does not agree
     tools/kinds.py --write   brings them into agreement
@@ -106,16 +106,23 @@ def schema(text: str) -> str:
     return text
 
 
+def first_sentence(page: str) -> str:
+    """What the page of a kind begins its meaning with; a page that is missing raises FileNotFoundError."""
+    meaning = (INDEX.parent / f"{page}.md").read_text().partition("## Meaning\n")[2].strip()
+    return re.split(r"(?<=\.)\s", meaning.split("\n\n")[0].replace("\n", " "))[0]
+
+
 def index(text: str) -> str:
-    """The index with a row per kind that a rule can say; sentences stay."""
+    """The index with a row per kind that a rule can say; sentences stay, new ones are the first of their pages."""
     head, rule, rows = text.partition("|---|---|---|---|\n")
     sentences: dict[str, tuple[bool, str]] = {}
     for m in re.finditer(r"^\| .*? \| `(\w+)` \| (.*?) \| (.*?) \|$", rows, re.M):
-        sentences[m[1]] = (m[2].endswith(ALWAYS_INFO), m[3])
+        if not m[3].startswith("TODO"):
+            sentences[m[1]] = (m[2].endswith(ALWAYS_INFO), m[3])
     lines = []
     for kind in kinds():
         if kind.said:
-            info, sentence = sentences.get(kind.spelling, (False, "TODO: one sentence."))
+            info, sentence = sentences.get(kind.spelling) or (False, first_sentence(kind.page))
             about = kind.about + (ALWAYS_INFO if info else "")
             lines.append(f"| [{kind.display}]({kind.page}.md) | `{kind.spelling}` | {about} | {sentence} |\n")
     rest = re.sub(r"^\|.*\|\n", "", rows, flags=re.M)

@@ -1,7 +1,9 @@
 #include "analyze/late_blocks.h"
 
+#include <limits>
 #include <utility>
 
+#include "analyze/batch_size.h"
 #include "analyze/robust.h"
 
 namespace stepscope {
@@ -110,6 +112,27 @@ int first_late_bucket(const LateBlock& block, int rank, double least_ms) {
   for (size_t k = 0; k < lead.size(); ++k)
     if (lead[k] > least_ms) return lead.size() > 1 ? static_cast<int>(k) : -1;
   return -1;
+}
+
+double work_factor(const std::vector<LateBlock>& blocks, int rank) {
+  const Rows rows = rows_of(blocks);
+  for (const auto& [size, unit] : kBatchSizes) {
+    const auto field = size;
+    std::vector<double> own, others;
+    for (const StepRow* row : rows.rows) {
+      const Cell* cell = row->find(rank);
+      if (!cell || row->cells.size() < 2) continue;
+      std::vector<double> of_others;
+      for (const Cell& other : row->cells)
+        if (&other != cell) of_others.push_back(other.*field);
+      own.push_back(cell->*field);
+      others.push_back(median(std::move(of_others)));
+    }
+    if (own.empty()) break;
+    const double mine = median(std::move(own)), theirs = median(std::move(others));
+    if (mine > 0 && theirs > 0) return mine / theirs;
+  }
+  return std::numeric_limits<double>::quiet_NaN();
 }
 
 double launching_share(const std::vector<LateBlock>& blocks, int rank, Category phase) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 
 #include "worked_rows.h"
@@ -85,6 +86,18 @@ TEST(LateBlocks, TheFirstBucketThatIsLateNamesTheRegion) {
   for (StepRow& row : run.table)
     for (Cell& cell : row.cells) cell.bucket_ms.resize(1), cell.bucket_ms[0] += 10 * static_cast<float>(cell.rank);
   EXPECT_EQ(first_late_bucket(block, 1, 4), -1);  // one bucket holds every layer
+}
+
+TEST(LateBlocks, WorkIsToldByTheBestSizeThatIsKnown) {
+  Played run = played("1");
+  const std::vector<LateBlock> blocks = {{run.rows(), {}}};
+  EXPECT_TRUE(std::isnan(work_factor(blocks, 1)));
+  for (StepRow& row : run.table)
+    for (Cell& cell : row.cells) cell.samples = cell.rank == 1 ? 24 : 16;
+  EXPECT_DOUBLE_EQ(work_factor(blocks, 1), 1.5);
+  for (StepRow& row : run.table)
+    for (Cell& cell : row.cells) cell.tokens = 1000;  // as many in fewer samples
+  EXPECT_DOUBLE_EQ(work_factor(blocks, 1), 1);
 }
 
 TEST(LateBlocks, LaunchingIsAPartOfWhatTheDeviceTakesLonger) {

@@ -322,8 +322,9 @@ void Engine::set_interrupted(int64_t at_ns) { impl_->interrupted_ns = at_ns; }
 
 void Engine::add_external(Finding finding) {
   auto& list = impl_->external;
-  const auto same = std::find_if(list.begin(), list.end(),
-                                 [&](const Finding& f) { return f.kind == finding.kind && f.ranks == finding.ranks; });
+  const auto same = std::find_if(list.begin(), list.end(), [&](const Finding& f) {
+    return f.kind == finding.kind && f.ranks == finding.ranks && f.phase == finding.phase;
+  });
   if (same != list.end())
     *same = std::move(finding);
   else
@@ -377,7 +378,7 @@ Snapshot Engine::snapshot() const {
     health.word->detected_step = static_cast<int64_t>(m.table.closed()) - 1;
     s.findings.push_back(std::move(*health.word));
   }
-  order_findings(s.findings);
+  settle_findings(s.findings);
   s.primary = primary_of(s.findings);
   s.steps = m.table.closed();
   s.observer.coverage = m.table.cells_expected()

@@ -34,6 +34,7 @@ struct Finding {
   std::vector<int> ranks, victims;  // culprits only; who waits for them
   std::string phase;                // category name or ""
   CauseWord cause;                  // none = not known
+  std::string explained_by;         // id of the finding whose effect this one is; "" = it stands for itself
   std::string pattern;              // chronic, rotating, drifting, transient or ""
   int64_t first_step = -1, last_step = -1, detected_step = -1;  // -1 = does not apply
   double cost_share = 0, cost_seconds = 0;                      // of the job's wall time

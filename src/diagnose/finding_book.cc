@@ -1,6 +1,9 @@
 #include "diagnose/finding_book.h"
 
 #include <algorithm>
+#include <numeric>
+
+#include "diagnose/explanation.h"
 
 namespace stepscope {
 
@@ -55,15 +58,34 @@ int place(const Finding& f) {
   return f.severity == Severity::kInfo ? 3 : 1;
 }
 
+bool stands_before(const Finding& a, const Finding& b) {
+  if (place(a) != place(b)) return place(a) < place(b);
+  if (a.severity != b.severity) return a.severity > b.severity;
+  return a.cost_share > b.cost_share;
+}
+
 }  // namespace
 
-void order_findings(std::vector<Finding>& findings) {
-  std::stable_sort(findings.begin(), findings.end(), [](const Finding& a, const Finding& b) {
-    if (place(a) != place(b)) return place(a) < place(b);
-    if (a.severity != b.severity) return a.severity > b.severity;
-    return a.cost_share > b.cost_share;
-  });
-  for (size_t i = 0; i < findings.size(); ++i) findings[i].id = "f" + std::to_string(i + 1);
+void settle_findings(std::vector<Finding>& findings) {
+  for (Finding& f : findings) f.explained_by.clear();
+  const std::vector<int> by = share_out(findings);
+  std::vector<size_t> order(findings.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return stands_before(findings[a], findings[b]); });
+  std::vector<Finding> settled;
+  for (size_t root : order) {
+    if (by[root] >= 0) continue;
+    const auto add = [&](size_t i) {
+      findings[i].id = "f" + std::to_string(settled.size() + 1);
+      settled.push_back(std::move(findings[i]));
+    };
+    add(root);
+    const std::string id = settled.back().id;
+    for (size_t i : order)
+      if (by[i] == static_cast<int>(root)) findings[i].explained_by = id, add(i);
+  }
+  findings = std::move(settled);
 }
 
 int primary_of(const std::vector<Finding>& findings) { return findings.empty() ? -1 : 0; }

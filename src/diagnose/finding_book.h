@@ -29,9 +29,10 @@ class FindingBook {
   std::map<std::string, std::vector<Opening>> openings_;
 };
 
-// Order of a report: hangs and lost ranks first, then what is wrong, the word that all is well, and other info, by
-// severity and cost. Numbers the findings f1, f2, …
-void order_findings(std::vector<Finding>& findings);
+// Shares out the loss (diagnose/explanation.h), then the order of a report: hangs and lost ranks first, then what is
+// wrong, the word that all is well, and other info, by severity and cost; each followed by its effects. Numbers the
+// findings f1, f2, …
+void settle_findings(std::vector<Finding>& findings);
 // Index of the primary finding of an ordered list, -1 when there is nothing to say.
 int primary_of(const std::vector<Finding>& findings);
 

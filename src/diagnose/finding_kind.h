@@ -51,6 +51,8 @@ enum KindTrait : uint8_t {
   kDelaysOthers = 2,      // its ranks make others wait in collectives
   kToldApartByCause = 4,  // several at a time: one per cause, where other kinds have one per phase
   kNotSaidYet = 8,        // readers know it, no rule says it: it needs no page
+  kSumsUp = 16,           // of time that others may name more closely: they own it
+  kShowsEffects = 32,     // without a cost of its own it shows what others do to a device
 };
 
 using KindWord = Word<FindingKind>;

@@ -17,6 +17,10 @@ const char* action_of(FindingKind kind, Lateness lateness, std::optional<Categor
   if (cause == Cause::kLaunchBound)
     return "this rank's GPU waits for its host: look at its CPU (other processes, NUMA, Python work, many small "
            "kernels)";
+  if (cause == Cause::kMoreWork)
+    return "this rank gets more work than the others: deal the data out evenly, by tokens and not by samples, or pack "
+           "by "
+           "length";
   if (cause == Cause::kSameWorkSlower)
     return "same work, slower in every phase: check what else runs on this rank's cores, its clocks and its node";
   switch (phase.value_or(Category::kUnattributed)) {

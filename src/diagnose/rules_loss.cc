@@ -13,6 +13,7 @@
 
 #include "analyze/category_shares.h"
 #include "base/text_format.h"
+#include "diagnose/explanation.h"
 #include "diagnose/rule.h"
 
 namespace stepscope {
@@ -46,10 +47,6 @@ constexpr Loss kLosses[] = {
     {Category::kUserCode, "phases that the program names itself",
      "The phases are the program's own: see the code that trace_phase wraps"},
 };
-
-bool delays_others(const Finding& f) {
-  return !f.victims.empty() || has(f.kind.id(), kDelaysOthers) || f.kind == FindingKind::kLoadImbalance;
-}
 
 double explained(const std::vector<Finding>& said, Category category) {
   double sum = 0;

@@ -1,5 +1,5 @@
-// LENGTH_DRIVEN_PEAK: memory near the top of the step follows the size of the batch. Healthy, and always info: it says
-// that a growth is no leak and what the longest batch needs.
+// LENGTH_DRIVEN_PEAK: memory near the top of the step follows the size of the batch. Always info: it says what the
+// longest batch needs; whether memory also grows with the steps is for MEMORY_CREEP to say.
 #include <algorithm>
 
 #include "analyze/device_memory.h"
@@ -37,9 +37,8 @@ void judge_device_lengths(const RuleInput& in, std::vector<Finding>& out) {
   }
   if (!worst) return;
   if (f->ranks.size() == in.memory.size()) f.about_job();
-  f.title(
-      formatted("Memory follows the size of the batch (r = {:.2f}): no leak. The largest so far ({:.0f} {}s) needed {}",
-                correlation, largest_size, unit, format_bytes(worst->peak_bytes)));
+  f.title(formatted("Memory follows the size of the batch (r = {:.2f}). The largest so far ({:.0f} {}s) needed {}",
+                    correlation, largest_size, unit, format_bytes(worst->peak_bytes)));
   if (worst->capacity_bytes > 0) f.title_goes_on(formatted(" of {}", format_bytes(worst->capacity_bytes)));
   f.action(
       "Try the longest batch of the data set first; limit the length, or fill batches by tokens instead of samples");

@@ -57,10 +57,26 @@ bool same_work_slower(const RankExcess& e, const Thresholds& t) {
   return low > t.same_work_min_factor && high < t.same_work_spread_factor * low;
 }
 
-Cause cause_of(const RankExcess& e, const Blocks& blocks, std::optional<Category> phase, const Thresholds& t) {
+double compute_ms(const LedgerMs& ms) {
+  double sum = 0;
+  for (const Category c : kLaunchPhases) sum += ms[index(c)];
+  return sum;
+}
+
+// `work`: how many times the others' work it gets, NaN = not known. It explains the lateness where it is as much more
+// as the rank's compute takes longer, or near it.
+bool more_work(const RankExcess& e, double work, const Thresholds& t) {
+  const double others = compute_ms(e.others_ms), longer = others > 0 ? compute_ms(e.own_ms) / others - 1 : 0;
+  return longer > 0 && work - 1 >= t.work_explains_share * longer;
+}
+
+Cause cause_of(const RankExcess& e, const Blocks& blocks, std::optional<Category> phase, double work,
+               const Thresholds& t) {
   if (!phase || !is_compute(*phase)) return Cause::kNone;
+  if (more_work(e, work, t)) return Cause::kMoreWork;
   if (launching_share(blocks, e.rank, *phase) >= t.launch_bound_share) return Cause::kLaunchBound;
-  return same_work_slower(e, t) ? Cause::kSameWorkSlower : Cause::kNone;
+  const bool same_work = std::isnan(work) || work < t.same_work_min_factor;
+  return same_work && same_work_slower(e, t) ? Cause::kSameWorkSlower : Cause::kNone;
 }
 
 std::string phase_words(Category phase) {
@@ -113,9 +129,9 @@ Finding finding_of(const RuleInput& in, int rank, const Blocks& blocks) {
   const Thresholds& t = *in.limits;
   const RankExcess e = overall(blocks);
   const std::optional<Category> phase = phase_of(e, t);
-  const double cost_ms = cost_ms_of(blocks, t), wall_ms = in.rows.wall_ms();
+  const double cost_ms = cost_ms_of(blocks, t), wall_ms = in.rows.wall_ms(), work = work_factor(blocks, rank);
 
-  FindingBuilder f = late_rank(in, Lateness::kChronic, rank, phase, cause_of(e, blocks, phase, t));
+  FindingBuilder f = late_rank(in, Lateness::kChronic, rank, phase, cause_of(e, blocks, phase, work, t));
   f.on_steps_clock().costs(wall_ms > 0 ? cost_ms / wall_ms : 0).saves(down_to_the_others(in.rows, blocks, rank));
   const bool hides = RuleInput::may_hide_later_ranks(rows_of(blocks), rank, cost_ms);
   if (hides || passing(in, blocks, f)) f.graded(Severity::kInfo);
@@ -134,6 +150,7 @@ Finding finding_of(const RuleInput& in, int rank, const Blocks& blocks) {
       .evidence("waiting_caused_share", e.blame, rank)
       .evidence("slower_in_share_of_steps", e.positive, rank)
       .evidence("others_wait_ms", e.victim_wait_ms);
+  if (!std::isnan(work)) f.evidence("work_factor", work, rank);
   if (phase == Category::kBackward) {
     const double late_ms = t.late_bucket_share * e.category_ms[index(*phase)];
     if (const int bucket = first_late_bucket(blocks.front(), rank, late_ms); bucket >= 0)

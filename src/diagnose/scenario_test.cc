@@ -29,6 +29,7 @@ bool matches(const Finding& f, const Words& w) {
     if (key == "rank" && f.ranks != std::vector<int>{std::stoi(value)}) return false;
     if (key == "scope" && f.scope() != value) return false;
     if (key == "phase" && f.phase != value) return false;
+    if (key == "by" && (value == "nothing") != f.explained_by.empty()) return false;
     if (key == "cause" && f.cause.text() != value) return false;
     if (key == "pattern" && f.pattern != value) return false;
     if (key == "severity" && name(f.severity) != value) return false;
@@ -83,6 +84,21 @@ TEST_P(ScenarioTest, FindsWhatItShould) {
       FAIL() << "unknown expectation " << command;
     }
   }
+  // Whatever the scenario: the roots share out the loss, effects point to a root above them, none of them is primary.
+  double owned = 0;
+  for (size_t i = 0; i < snapshot.findings.size(); ++i) {
+    const Finding& f = snapshot.findings[i];
+    if (f.explained_by.empty()) {
+      if (urgency_of(f.kind.id()) != Urgency::kProgress && f.kind != FindingKind::kLateStart) owned += f.cost_share;
+      continue;
+    }
+    EXPECT_NE(snapshot.primary, static_cast<int>(i)) << show(f);
+    const auto root = std::find_if(snapshot.findings.begin(), snapshot.findings.begin() + static_cast<long>(i),
+                                   [&](const Finding& r) { return r.id == f.explained_by; });
+    ASSERT_NE(root, snapshot.findings.begin() + static_cast<long>(i)) << show(f);
+    EXPECT_TRUE(root->explained_by.empty()) << show(f);
+  }
+  EXPECT_LE(owned, 1 + 1e-9) << all;
   // Whatever the scenario: nothing is found before it was fed, and every rank's ledger is closed.
   for (const Finding& f : snapshot.findings)
     EXPECT_LE(f.detected_step, static_cast<int64_t>(snapshot.steps)) << show(f);

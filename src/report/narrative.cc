@@ -117,6 +117,9 @@ Verdict verdict_of(const Snapshot& s, const Finding& f) {
             .saves = saves_of(s, f),
             .action = f.action,
             .explain = f.doc().empty() ? "" : "stepscope explain " + f.kind.str()};
+  for (const Finding& root : s.findings)
+    if (!f.explained_by.empty() && root.id == f.explained_by)
+      v.context.push_back("effect of " + display_name(root.kind));
   for (const Evidence& e : f.evidence) v.facts.push_back(fact_of(e));
   return v;
 }

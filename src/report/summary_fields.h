@@ -74,7 +74,7 @@ void summary_fields(V& v, Like<Evidence> auto& evidence) {
 
 template <class V>
 void summary_fields(V& v, Like<Finding> auto& finding) {
-  auto& [id, kind, severity, job_scope, of_seen, ranks, victims, phase, cause, pattern, first_step, last_step,
+  auto& [id, kind, severity, job_scope, of_seen, ranks, victims, phase, cause, explained_by, pattern, first_step, last_step,
          detected_step, cost_share, cost_seconds, saves_share, confidence, coverage, clock, section, title, action,
          evidence] = finding;
   v("id", id);
@@ -90,6 +90,7 @@ void summary_fields(V& v, Like<Finding> auto& finding) {
   v("victims", victims);
   v.or_null("phase", phase);
   v.or_null("cause", cause);
+  v.or_null("explained_by", explained_by);
   v.or_null("pattern", pattern);
   v.object("steps", [&](auto& steps) {
     steps.step("first", first_step);

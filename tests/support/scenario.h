@@ -11,7 +11,7 @@
 //   explicit                     the program marks its steps with trace_step
 //   fault rank=1 phase=backward add=10 from=0 to=199 every=1 sigma=0   adds ms to a phase of some steps; rank=all;
 //                                phases also: h2d, gc, checkpoint, validation, compile, epoch, sleep (unnamed, after the step)
-//   fault rank=1 factor=1.5      all compute of the rank takes so much longer
+//   fault rank=1 factor=1.5      all compute of the rank takes so much longer; with work=1 its tokens are as much more
 //   small_collectives 12         per step, outside of backward
 //   memory rank=0 capacity=80000 base=4000 top=2000 reserved=8000 split=200 grow=8 from=0 to=199 stop=.. every=1
 //          bend=40 sawtooth=50 per_token=0.5 jump=3000 at=120 noise=2 read=both|top|held     sizes in MB (10^6 bytes);
@@ -62,6 +62,7 @@ struct Fault {
   int rank = -1;  // -1 = all
   std::string phase;
   double add_ms = 0, factor = 1, sigma = 0;
+  bool work = false;
   int from = 0, to = 1 << 30, every = 1;
   bool hits(int r, int step) const { return (rank < 0 || rank == r) && step >= from && step <= to && (step - from) % every == 0; }
 };
@@ -173,6 +174,7 @@ inline Scenario read(const std::string& path) {
       f.rank = static_cast<int>(number(w, "rank", -1));
       f.phase = w.count("phase") ? w.at("phase") : "";
       f.add_ms = number(w, "add", 0), f.factor = number(w, "factor", 1), f.sigma = number(w, "sigma", 0);
+      f.work = number(w, "work", 0) != 0;
       f.from = static_cast<int>(number(w, "from", 0)), f.to = static_cast<int>(number(w, "to", 1 << 30)), f.every = static_cast<int>(number(w, "every", 1));
       s.faults.push_back(f);
     } else if (command == "lost") {
@@ -331,6 +333,13 @@ class Play {
     return mb;
   }
 
+  // Tokens of the rank over those of the others.
+  double work_at(int r, int step) const {
+    double work = 1;
+    for (const Fault& f : s_.faults)
+      if (f.work && f.hits(r, step)) work *= f.factor;
+    return work;
+  }
   double tokens_at(int step) {
     if (s_.tokens.empty()) return 0;
     const double saw = number(s_.tokens, "sawtooth", 0);
@@ -385,7 +394,7 @@ class Play {
     for (int r : alive) {
       RankWriter& lane = lanes_[r];
       const uint64_t before = lane.now();
-      const double load = loads[r] = load_at(step), tokens = number(s_.uneven, "blind", 0) != 0 ? tokens_of_all : tokens_of_all * load;
+      const double load = loads[r] = load_at(step), tokens = (number(s_.uneven, "blind", 0) != 0 ? tokens_of_all : tokens_of_all * load) * work_at(r, step);
       if (const auto loss = s_.lossy.find({r, step}); loss != s_.lossy.end()) lane.builder().note_lost(loss->second);
       if (const double ms = own("epoch", r, step); ms > 0) {
         lane.span(Kind::kLoaderCreate, ms, 5, 2);
@@ -410,7 +419,7 @@ class Play {
     for (int r : alive) {
       RankWriter& lane = lanes_[r];
       const uint64_t before = lane.now();
-      const double load = loads[r], tokens = number(s_.uneven, "blind", 0) != 0 ? tokens_of_all : tokens_of_all * load;
+      const double load = loads[r], tokens = (number(s_.uneven, "blind", 0) != 0 ? tokens_of_all : tokens_of_all * load) * work_at(r, step);
       const MemoryLine* m = memory_of(r);
       lane.event(Kind::kBackward, Edge::kBegin, 1);
       if (m) {
