@@ -8,7 +8,7 @@
 #include "analyze/robust.h"
 #include "analyze/whatif.h"
 #include "base/text_format.h"
-#include "diagnose/rule.h"
+#include "diagnose/rules_advice.h"
 
 namespace stepscope {
 
@@ -65,11 +65,23 @@ constexpr KindOf kKinds[] = {
      "Save less often or asynchronously (torch.distributed.checkpoint.async_save), to faster storage"},
     {Category::kValidation, Opening::kNone, FindingKind::kValidationHeavy, "validation",
      "Validate less often, on fewer batches, or share the validation set among ranks"},
-    {Category::kEpochStart, Opening::kBefore, FindingKind::kEpochStartStall, "starting epochs (new loader workers)",
-     "Keep the workers: persistent_workers=True, and open files lazily in the workers"},
+    {Category::kEpochStart, Opening::kBefore, FindingKind::kEpochStartStall, "starting epochs",
+     "See what the loader, its sampler and its dataset do when an iterator is made"},
     {Category::kCompile, Opening::kFirstStep, FindingKind::kRecompileStorm, "recompiling",
      "Keep shapes few: pad to buckets, mark dimensions dynamic, see TORCH_LOGS=recompiles"},
 };
+
+constexpr KindOf kNewWorkers = {Category::kEpochStart, Opening::kBefore, FindingKind::kEpochStartStall,
+                                "starting epochs (new loader workers)",
+                                "keep the workers: persistent_workers=True, and open files lazily in the workers"};
+
+// That workers start anew is said where the set-up of a loader says so: a start may as well be the sampler's.
+bool starts_workers_anew(const RuleInput& in) {
+  for (const auto& [rank, life] : *in.lives)
+    for (const ConfigFact* loader : Configuration(life).training_loaders())
+      if (number(*loader, "workers", 0) > 0 && number(*loader, "persistent", 1) == 0) return true;
+  return false;
+}
 
 // Events that come as regularly as from the first one on began with the run: the first workers were started before the
 // first step, the first compile was in it, and both are left out of the baseline.
@@ -164,7 +176,8 @@ void judge_between(const RuleInput& in, std::vector<Finding>& out) {
   if (wall <= 0) return;
   bool said = false;
   Sum sum{.told_share = in.limits->between_told_share};
-  for (const KindOf& k : kKinds) {
+  for (const KindOf& kind : kKinds) {
+    const KindOf& k = kind.category == Category::kEpochStart && starts_workers_anew(in) ? kNewWorkers : kind;
     Between b = measure(in, in.rows, [&](const Cell& cell) { return static_cast<double>(cell.ms[index(k.category)]); });
     const double share = b.cost_ms / wall;
     if (k.category != Category::kCompile) sum.add(b, share, k.words, true);
