@@ -67,21 +67,21 @@ Reason reason_of(const RankStanding& r) {
 
 std::string action_for(Cause cause) {
   switch (cause) {
-    case Cause::kRankExited: return "see this rank's traceback; the others wait for it until their group's timeout";
+    case Cause::kRankExited: return "See this rank's traceback; the others wait for it until their group's timeout";
     case Cause::kUnevenSteps:
-      return "give every rank the same number of steps (drop_last, equal shards, Join): see where the loop is left or "
+      return "Give every rank the same number of steps (drop_last, equal shards, Join): see where the loop is left or "
              "a step skipped";
     case Cause::kMismatchedCollective:
-      return "make all ranks of the group call the same operation with the same sizes, in the same order: look for a "
+      return "Make all ranks of the group call the same operation with the same sizes, in the same order: look for a "
              "branch on the rank";
-    case Cause::kStopped: return "let the process go on (kill -CONT), or see who stopped it: a debugger, a scheduler";
-    case Cause::kWaitingOnIo: return "see what this line reads or writes, and whether the file system answers";
-    case Cause::kGilHeld: return "native code at this line keeps the GIL and does not return: a lock, a driver call";
+    case Cause::kStopped: return "Let the process go on (kill -CONT), or see who stopped it: a debugger, a scheduler";
+    case Cause::kWaitingOnIo: return "See what this line reads or writes, and whether the file system answers";
+    case Cause::kGilHeld: return "Native code at this line keeps the GIL and does not return: a lock, a driver call";
     case Cause::kTransport:
-      return "all ranks are in the same operation: see the network or the devices (NCCL_DEBUG=INFO, dmesg), then "
+      return "All ranks are in the same operation: see the network or the devices (NCCL_DEBUG=INFO, dmesg), then "
              "`stepscope hang` on Flight Recorder dumps";
-    case Cause::kPeerNotSeen: return "see the logs of the job's other nodes; ranks that were not seen are waited for";
-    default: return "look at this line: a sleep, a lock, a loop without end, a call that does not return";
+    case Cause::kPeerNotSeen: return "See the logs of the job's other nodes; ranks that were not seen are waited for";
+    default: return "Look at this line: a sleep, a lock, a loop without end, a call that does not return";
   }
 }
 

@@ -10,26 +10,26 @@ const char* action_of(FindingKind kind, Lateness lateness, std::optional<Categor
                ? "Something takes this rank's core: bind ranks to cores, look for other processes"
                : "Look for blocking work on this rank only: logging, uploads, file writes, prints";
   if (kind == FindingKind::kInputStraggler)
-    return "look at this rank's loader: its storage, its share of the data, its worker count and CPU binding";
-  if (kind == FindingKind::kH2dStraggler) return "check this rank's pinned memory and PCIe link";
+    return "Look at this rank's loader: its storage, its share of the data, its worker count and CPU binding";
+  if (kind == FindingKind::kH2dStraggler) return "Check this rank's pinned memory and PCIe link";
   if (kind == FindingKind::kPauseStraggler)
     return "find what pauses this rank: garbage collection, logging, a blocking call";
   if (cause == Cause::kLaunchBound)
     return "this rank's GPU waits for its host: look at its CPU (other processes, NUMA, Python work, many small "
            "kernels)";
   if (cause == Cause::kMoreWork)
-    return "this rank gets more work than the others: deal the data out evenly, by tokens and not by samples, or pack "
+    return "This rank gets more work than the others: deal the data out evenly, by tokens and not by samples, or pack "
            "by "
            "length";
   if (cause == Cause::kSameWorkSlower)
-    return "same work, slower in every phase: check what else runs on this rank's cores, its clocks and its node";
+    return "Same work, slower in every phase: check what else runs on this rank's cores, its clocks and its node";
   switch (phase.value_or(Category::kUnattributed)) {
-    case Category::kForward: return "compare this rank's batch shapes and forward code with the others'";
+    case Category::kForward: return "Compare this rank's batch shapes and forward code with the others'";
     case Category::kBackward:
-      return "compare this rank's backward: custom autograd functions, hooks, shapes; the first late bucket names the "
+      return "Compare this rank's backward: custom autograd functions, hooks, shapes; the first late bucket names the "
              "layers";
     case Category::kOptimizer:
-      return "look for work on this rank only around optimizer.step (hooks, clipping, logging)";
+      return "Look for work on this rank only around optimizer.step (hooks, clipping, logging)";
     default: return "Look at what this rank does that the others do not";
   }
 }

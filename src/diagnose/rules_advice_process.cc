@@ -47,7 +47,7 @@ void destroy_process_group(const RuleInput& in, std::vector<Advice>& out) {
   if (ranks.empty()) return;
   out.push_back(
       {Cause::kDestroyProcessGroup,
-       format_ranks(ranks) + " ended without torch.distributed.destroy_process_group()",
+       capitalized(format_ranks(ranks)) + " ended without torch.distributed.destroy_process_group()",
        "Call it last: without it a rank may leave while others still talk to it, and NCCL may hang or abort at exit",
        {{"ranks", {}, static_cast<double>(ranks.size()), {}, ""}}});
 }

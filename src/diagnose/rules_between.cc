@@ -73,7 +73,7 @@ constexpr KindOf kKinds[] = {
 
 constexpr KindOf kNewWorkers = {Category::kEpochStart, Opening::kBefore, FindingKind::kEpochStartStall,
                                 "starting epochs (new loader workers)",
-                                "keep the workers: persistent_workers=True, and open files lazily in the workers"};
+                                "Keep the workers: persistent_workers=True, and open files lazily in the workers"};
 
 // That workers start anew is said where the set-up of a loader says so: a start may as well be the sampler's.
 bool starts_workers_anew(const RuleInput& in) {

@@ -74,9 +74,9 @@ void summary_fields(V& v, Like<Evidence> auto& evidence) {
 
 template <class V>
 void summary_fields(V& v, Like<Finding> auto& finding) {
-  auto& [id, kind, severity, job_scope, of_seen, ranks, victims, phase, cause, explained_by, pattern, first_step, last_step,
-         detected_step, cost_share, cost_seconds, saves_share, confidence, coverage, clock, section, title, action,
-         evidence] = finding;
+  auto& [id, kind, severity, job_scope, of_seen, ranks, victims, phase, cause, explained_by, pattern, first_step,
+         last_step, detected_step, cost_share, cost_seconds, saves_share, confidence, coverage, clock, section, title,
+         action, evidence] = finding;
   v("id", id);
   v("kind", kind);
   v("severity", severity);

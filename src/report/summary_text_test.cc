@@ -79,10 +79,10 @@ TEST(SummaryText, BeyondSixteenRanksTheWorstAreShown) {
   s.ranks[63].last_phase = "forward";
   const std::string text = summary_text(s);
   EXPECT_TRUE(has(text, "16 of 64 ranks"));
-  EXPECT_TRUE(std::regex_search(text, std::regex("\n +50 +240")));
+  EXPECT_TRUE(std::regex_search(text, std::regex("\n +50 +79")));
   EXPECT_TRUE(has(text, "lost in forward"));
   EXPECT_TRUE(std::regex_search(text, std::regex("\n▸ +1 ")));
-  EXPECT_FALSE(std::regex_search(text, std::regex("\n +40 +240")));
+  EXPECT_FALSE(std::regex_search(text, std::regex("\n +40 +79")));
 }
 
 TEST(SummaryText, SaysHowTheRunEndedAndWhatWasLost) {
