@@ -101,6 +101,7 @@ lint: setup ## arrows between rooms, symbols of the recorder, layout and types o
 	@$(PY) -m pip install --quiet --disable-pip-version-check -r tools/lint_requirements.txt
 	tools/check_layers.py
 	tools/kinds.py
+	tools/event_kinds.py
 	@if [ -f build/wheel/src/recorder/libss_recorder.a ]; then set -x; tools/check_symbols.py build/wheel/src/recorder/libss_recorder.a; \
 	else echo "lint: recorder is not built, its symbols are not checked"; fi
 	@STEPSCOPE_VENV=$(VENV) tools/check_format.sh

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import event_kinds
 import kinds as kind_table
 
 try:
@@ -167,3 +168,12 @@ def test_check_layers_sees_a_wrong_include(tmp_path: Path, file: str, line: str,
     done = check_layers(tmp_path)
     assert done.returncode == (1 if complaint else 0), done.stdout
     assert complaint in done.stdout
+
+
+def test_format_of_records_lists_every_kind_of_the_header() -> None:
+    header = event_kinds.HEADER.read_text()
+    listed = event_kinds.kinds(header)
+    assert len(listed) == len(re.findall(r"^  X\(\w+, \d+\)", header, re.M)) > 30
+    page = event_kinds.PAGE.read_text()
+    assert event_kinds.renewed(page, header) == page
+    assert event_kinds.renewed(page, header.replace("/* mark; a = ProcessEvent */", "/* mark; b = Other */")) != page
