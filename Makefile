@@ -14,6 +14,7 @@ MATRIX_FLAGS ?= --write
 THIRDPARTY_VENV ?= build/thirdparty-venv
 THIRDPARTY_FLAGS ?= --write
 SOAK_STEPS ?= 2000000
+PYTHON_FOLDERS := python tests bench tools examples
 
 # What the wheel is made of; tests, benchmarks and fuzzers beside the code are not.
 SOURCES := CMakeLists.txt pyproject.toml $(shell find src include python cmake spec docs/findings -type f \
@@ -96,16 +97,23 @@ bench: build ## what it costs: benchmarks of the rooms, overhead on real trainin
 	@for b in $$(ls bench/*.py | grep -Ev '_job\.py$$|overhead\.py$$'); do echo "== $$b"; $(PY) $$b || exit 1; done
 	$(PY) bench/overhead.py --pairs $(PAIRS) --write
 
-lint: setup ## arrows between rooms, symbols of the recorder, formatting
+lint: setup ## arrows between rooms, symbols of the recorder, layout and types of C++, Python and shell
+	@$(PY) -m pip install --quiet --disable-pip-version-check -r tools/lint_requirements.txt
 	tools/check_layers.py
 	tools/kinds.py
+	tools/event_kinds.py
 	@if [ -f build/wheel/src/recorder/libss_recorder.a ]; then set -x; tools/check_symbols.py build/wheel/src/recorder/libss_recorder.a; \
 	else echo "lint: recorder is not built, its symbols are not checked"; fi
 	@STEPSCOPE_VENV=$(VENV) tools/check_format.sh
+	$(VENV)/bin/ruff check $(PYTHON_FOLDERS)
+	$(VENV)/bin/ruff format --check --quiet $(PYTHON_FOLDERS)
+	$(PY) -m mypy
+	$(VENV)/bin/shellcheck -S warning tools/*.sh tests/gpu/*.sh
 	@echo "make lint: CLEAN"
 
-format: setup ## lay out the C++ files by .clang-format
+format: setup ## lay out C++ and Python files
 	@STEPSCOPE_VENV=$(VENV) tools/check_format.sh --fix
+	$(VENV)/bin/ruff format --quiet $(PYTHON_FOLDERS)
 
 asan: setup ## unit tests under AddressSanitizer and UBSan
 	@mkdir -p build && cmake --preset asan >build/cmake-asan.log 2>&1 || { cat build/cmake-asan.log; exit 1; }

@@ -98,12 +98,18 @@ def main() -> int:
     p.add_argument("--rate", type=float, default=10.0)
     p.add_argument("--seconds", type=float, default=40.0)
     a = p.parse_args()
-    spawn = ("import subprocess, sys\n"
-             f"ps = [subprocess.Popen([sys.executable, '-c', sys.argv[1], str(r), '{a.ranks}', '{a.rate}', '{a.seconds}']) for r in range({a.ranks})]\n"
-             "sys.exit(max(q.wait() for q in ps))\n")
+    spawn = (
+        "import subprocess, sys\n"
+        f"what = ['{a.ranks}', '{a.rate}', '{a.seconds}']\n"
+        f"ps = [subprocess.Popen([sys.executable, '-c', sys.argv[1], str(r), *what]) for r in range({a.ranks})]\n"
+        "sys.exit(max(q.wait() for q in ps))\n"
+    )
     with tempfile.TemporaryDirectory(prefix="stepscope-agent-") as logs:
-        run = subprocess.Popen([STEPSCOPE, "run", "--logs-dir", logs, "--run-name", "agent", "--", sys.executable, "-c", spawn, RANK],
-                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        run = subprocess.Popen(
+            [STEPSCOPE, "run", "--logs-dir", logs, "--run-name", "agent", "--", sys.executable, "-c", spawn, RANK],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         time.sleep(SETTLE_S)
         agent = agent_of(run.pid)
         if agent is None:
@@ -115,9 +121,11 @@ def main() -> int:
         rss, private = memory_mib(agent)
         code = run.wait()
         summary = json.loads(Path(logs, "agent", "final_summary.json").read_text())
-    print(f"agent, {a.ranks} ranks at {a.rate:g} steps/s over {passed:.0f} s: {100 * used / passed:.2f} % of a core, "
-          f"{rss:.0f} MiB resident, {private:.0f} MiB of it private; {summary['observer']['records']} records, "
-          f"{summary['observer']['lost']} lost{'' if code == 0 else f'; the ranks ended with {code}'}")
+    print(
+        f"agent, {a.ranks} ranks at {a.rate:g} steps/s over {passed:.0f} s: {100 * used / passed:.2f} % of a core, "
+        f"{rss:.0f} MiB resident, {private:.0f} MiB of it private; {summary['observer']['records']} records, "
+        f"{summary['observer']['lost']} lost{'' if code == 0 else f'; the ranks ended with {code}'}"
+    )
     return code
 
 

@@ -24,7 +24,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests/truth"))
-from launching import PYTHON, STEPSCOPE, Job, Outcome, bare_command, bury, key_values, observed_command, read_summary, require_binary  # noqa: E402
+from launching import (  # noqa: E402
+    PYTHON,
+    STEPSCOPE,
+    Job,
+    Outcome,
+    bare_command,
+    bury,
+    key_values,
+    observed_command,
+    read_summary,
+    require_binary,
+)
 
 SCRIPT = ROOT / "bench/overhead_job.py"
 DOC, BEGIN, END = ROOT / "docs/overhead.md", "<!-- overhead:begin -->", "<!-- overhead:end -->"
@@ -49,12 +60,24 @@ class Arm:
 def command(arm: str, preset: str, steps: int, ranks: int, logs: Path, name: str) -> list[str]:
     args = ["--preset", preset, "--steps", str(steps)]
     if ranks > 1:
-        return bare_command(SCRIPT, args, ranks) if arm == "bare" else observed_command(
-            SCRIPT, args, ranks, logs, name, ["--disable"] if arm == "disable" else None)
+        return (
+            bare_command(SCRIPT, args, ranks)
+            if arm == "bare"
+            else observed_command(SCRIPT, args, ranks, logs, name, ["--disable"] if arm == "disable" else None)
+        )
     script = [str(SCRIPT), *args]
     if arm == "bare":
         return [str(PYTHON), *script]
-    return [str(STEPSCOPE), "run", "--run-name", name, "--logs-dir", str(logs), *(["--disable"] if arm == "disable" else []), *script]
+    return [
+        str(STEPSCOPE),
+        "run",
+        "--run-name",
+        name,
+        "--logs-dir",
+        str(logs),
+        *(["--disable"] if arm == "disable" else []),
+        *script,
+    ]
 
 
 def one_run(arm: Arm, argv: list[str], logs: Path, name: str) -> Outcome:
@@ -89,7 +112,9 @@ def measure(jobs: list[str], pairs: int, scale: float) -> dict[str, dict[str, Ar
         for job in jobs:
             preset, steps, ranks = JOBS[job]
             arms = result[job] = {a: Arm() for a in ARMS}
-            one_run(Arm(), command("bare", preset, max(20, steps // 10), ranks, Path(scratch), "x"), Path(scratch), "x")  # warm caches
+            one_run(
+                Arm(), command("bare", preset, max(20, steps // 10), ranks, Path(scratch), "x"), Path(scratch), "x"
+            )  # warm caches
             for i in range(pairs):
                 order = ARMS if i % 2 == 0 else ARMS[::-1]
                 for arm in order:
@@ -101,22 +126,35 @@ def measure(jobs: list[str], pairs: int, scale: float) -> dict[str, dict[str, Ar
 
 
 def markdown(result: dict[str, dict[str, Arm]], pairs: int, extra: str) -> str:
-    torch = subprocess.run([str(PYTHON), "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True).stdout.strip()
-    out = [f"Measured {datetime.date.today().isoformat()} on {os.cpu_count()} cores ({cpu_name()}), Linux {platform.release()}, "
-           f"Python {python_version()}, torch {torch}, load average {os.getloadavg()[0]:.1f} at the end; {pairs} interleaved pairs.",
-           "Median over the pairs of the difference to the bare launch of the same pair (smallest … largest), in µs per step.", "",
-           "| job | bare step, µs | A/A: `--disable` − bare | watched − bare | share of the step | records / lost |",
-           "|---|---|---|---|---|---|"]
+    torch = subprocess.run(
+        [str(PYTHON), "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True
+    ).stdout.strip()
+    out = [
+        f"Measured {datetime.date.today().isoformat()} on {os.cpu_count()} cores ({cpu_name()}), Linux {platform.release()}, "
+        f"Python {python_version()}, torch {torch}, load average {os.getloadavg()[0]:.1f} at the end; {pairs} interleaved pairs.",
+        "Median over the pairs of the difference to the bare launch of the same pair (smallest … largest), in µs per step.",
+        "",
+        "| job | bare step, µs | A/A: `--disable` − bare | watched − bare | share of the step | records / lost |",
+        "|---|---|---|---|---|---|",
+    ]
     for job, arms in result.items():
         base = statistics.median(arms["bare"].p50_us)
         noise = differences(arms["bare"].p50_us, arms["disable"].p50_us)
         added = differences(arms["bare"].p50_us, arms["watched"].p50_us)
         records = f"{sum(arms['watched'].records)} / {sum(arms['watched'].lost)}"
-        out.append(f"| {job} | {base:.0f} | {spread(noise)} | {spread(added)} | {statistics.median(added) / base:+.2%} | {records} |")
-    out += ["", "| job | start to first line, ms over bare | last line to the end, ms: bare | watched |", "|---|---|---|---|"]
+        out.append(
+            f"| {job} | {base:.0f} | {spread(noise)} | {spread(added)} | {statistics.median(added) / base:+.2%} | {records} |"
+        )
+    out += [
+        "",
+        "| job | start to first line, ms over bare | last line to the end, ms: bare | watched |",
+        "|---|---|---|---|",
+    ]
     for job, arms in result.items():
         first = differences(arms["bare"].first_ms, arms["watched"].first_ms)
-        out.append(f"| {job} | {spread(first)} | {statistics.median(arms['bare'].end_ms):.0f} | {statistics.median(arms['watched'].end_ms):.0f} |")
+        out.append(
+            f"| {job} | {spread(first)} | {statistics.median(arms['bare'].end_ms):.0f} | {statistics.median(arms['watched'].end_ms):.0f} |"
+        )
     return "\n".join(out) + ("\n\n" + extra if extra else "")
 
 
@@ -128,7 +166,9 @@ def cpu_name() -> str:
 
 
 def python_version() -> str:
-    return subprocess.run([str(PYTHON), "-c", "import platform; print(platform.python_version())"], capture_output=True, text=True).stdout.strip()
+    return subprocess.run(
+        [str(PYTHON), "-c", "import platform; print(platform.python_version())"], capture_output=True, text=True
+    ).stdout.strip()
 
 
 def mark_cost() -> str:
@@ -149,15 +189,28 @@ def write(text: str) -> None:
         head, rest = old.split(BEGIN, 1)
         page = head + BEGIN + "\n" + text + "\n" + END + rest.split(END, 1)[1]
     else:
-        page = (DOC.read_text() + "\n" if DOC.exists() else "# What watching costs\n\n`make bench` renews the figures below.\n\n") \
-            + BEGIN + "\n" + text + "\n" + END + "\n"
+        page = (
+            (
+                DOC.read_text() + "\n"
+                if DOC.exists()
+                else "# What watching costs\n\n`make bench` renews the figures below.\n\n"
+            )
+            + BEGIN
+            + "\n"
+            + text
+            + "\n"
+            + END
+            + "\n"
+        )
     DOC.write_text(page)
 
 
 def main() -> int:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--pairs", type=int, default=6)
-    p.add_argument("--jobs", help="numbers of the jobs, comma-separated: " + ", ".join(f"{i} = {j}" for i, j in enumerate(JOBS)))
+    p.add_argument(
+        "--jobs", help="numbers of the jobs, comma-separated: " + ", ".join(f"{i} = {j}" for i, j in enumerate(JOBS))
+    )
     p.add_argument("--scale", type=float, default=1.0, help="steps of each run, times this")
     p.add_argument("--write", action="store_true", help="renew docs/overhead.md")
     a = p.parse_args()

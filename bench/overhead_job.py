@@ -1,6 +1,6 @@
 """A plain training loop of a fixed amount of CPU work per step; says its median step time by its own clock.
 
-    overhead_job.py --preset 1.5ms|40ms --steps N      one process, or DDP on gloo under torchrun
+overhead_job.py --preset 1.5ms|40ms --steps N      one process, or DDP on gloo under torchrun
 """
 
 import time
@@ -19,7 +19,10 @@ from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 from torch.utils.data import DataLoader, Dataset  # noqa: E402
 
 RANK, WORLD = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
-PRESETS = {"1.5ms": (192, 5, 48), "40ms": (768, 6, 160)}  # width, depth, batch: about that long on one 2020s server core
+PRESETS = {
+    "1.5ms": (192, 5, 48),
+    "40ms": (768, 6, 160),
+}  # width, depth, batch: about that long on one 2020s server core
 
 
 class Rows(Dataset):
@@ -54,10 +57,13 @@ def main():
         opt.zero_grad()
         F.mse_loss(model(x), x).backward()
         opt.step()
-    steps = [1e6 * (b - a) for a, b in zip(marks[a.warmup:], marks[a.warmup + 1:])]
+    steps = [1e6 * (b - a) for a, b in zip(marks[a.warmup :], marks[a.warmup + 1 :])]
     cuts = statistics.quantiles(steps, n=10)
-    print(f"BENCH rank={RANK} p10_us={cuts[0]:.2f} p50_us={statistics.median(steps):.2f} mean_us={statistics.fmean(steps):.2f} "
-          f"steps={len(steps)}", flush=True)
+    print(
+        f"BENCH rank={RANK} p10_us={cuts[0]:.2f} p50_us={statistics.median(steps):.2f} mean_us={statistics.fmean(steps):.2f} "
+        f"steps={len(steps)}",
+        flush=True,
+    )
     if WORLD > 1:
         time.sleep(0.3)
         dist.destroy_process_group()

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Added time of one always-on step, zero-code, on a machine that is not quiet.
 
-    python bench/step_cost.py [plain|ddp|stamped|loader|hf|lightning|gpu|gpu_ddp ...]   # stamped: DDP with a completion stamp per collective
+    python bench/step_cost.py [plain|ddp|stamped|loader|hf|lightning|gpu|gpu_ddp ...]
+
+stamped: DDP with a completion stamp per collective.
 
 One process per kind, injected (step_cost_job.py). Blocks of steps run in turn with the hooks in place and with every one of
 them taken out (the names put back that were replaced); the difference of neighbouring blocks is what the hooks add, free of
@@ -31,7 +33,9 @@ KINDS = ("plain", "ddp", "stamped", "loader", *NEEDS, *GPUS)
 
 
 def here(kind: str) -> bool:
-    return all(importlib.util.find_spec(name) for name in NEEDS.get(kind, ())) and torch.cuda.device_count() >= GPUS.get(kind, 0)
+    return all(
+        importlib.util.find_spec(name) for name in NEEDS.get(kind, ())
+    ) and torch.cuda.device_count() >= GPUS.get(kind, 0)
 
 
 def main() -> int:
@@ -41,10 +45,21 @@ def main() -> int:
     for kind in sys.argv[1:] or filter(here, KINDS):
         folder = tempfile.mkdtemp(prefix="ss-bench-", dir="/dev/shm")
         env = {k: v for k, v in os.environ.items() if not k.startswith("STEPSCOPE") or k in SWITCHES}
-        env.update(PYTHONPATH=f"{package / '_inject'}:{package.parent}", STEPSCOPE_SHM=folder, OMP_NUM_THREADS="1", PYTHONWARNINGS="ignore")
-        launch = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={torch.cuda.device_count()}"] if kind == "gpu_ddp" else []
+        env.update(
+            PYTHONPATH=f"{package / '_inject'}:{package.parent}",
+            STEPSCOPE_SHM=folder,
+            OMP_NUM_THREADS="1",
+            PYTHONWARNINGS="ignore",
+        )
+        launch = (
+            ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={torch.cuda.device_count()}"]
+            if kind == "gpu_ddp"
+            else []
+        )
         try:
-            done = subprocess.run([sys.executable, *launch, JOB, kind], env=env, check=False, stderr=subprocess.PIPE, text=True)
+            done = subprocess.run(
+                [sys.executable, *launch, JOB, kind], env=env, check=False, stderr=subprocess.PIPE, text=True
+            )
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         if done.returncode:

@@ -62,11 +62,16 @@ class Hooks:
         self.saved = [(live, dict(live)) for live in places]
         self.backward = ours = torch.autograd._engine_run_backward
         # What stands in for it answers for it in every attribute.
-        self.plain_backward = types.FunctionType(ours.__code__, ours.__globals__, ours.__name__, ours.__defaults__, ours.__closure__)
+        self.plain_backward = types.FunctionType(
+            ours.__code__, ours.__globals__, ours.__name__, ours.__defaults__, ours.__closure__
+        )
         self.next = loaders._BaseDataLoaderIter.__dict__["__next__"]
         self.group = None
-        if KIND in ("ddp", "stamped", "gpu_ddp") and hasattr(torch._C._distributed_c10d.ProcessGroup, "register_pre_hook"):
+        if KIND in ("ddp", "stamped", "gpu_ddp") and hasattr(
+            torch._C._distributed_c10d.ProcessGroup, "register_pre_hook"
+        ):
             import torch.distributed as dist
+
             from stepscope.hooks import groups
 
             self.group, self.hook_id = dist.group.WORLD, groups._HOOK_ID
@@ -98,8 +103,12 @@ class Blocks:
 
     def __init__(self):
         plan = [((False, True), WARM_PAIRS), ((False, True), PAIRS), ((False, False), PAIRS)]
-        self.todo = [(n, i, which, arms[which]) for n, (arms, pairs) in enumerate(plan) for i in range(pairs)
-                     for which in ((0, 1) if i % 2 else (1, 0))]
+        self.todo = [
+            (n, i, which, arms[which])
+            for n, (arms, pairs) in enumerate(plan)
+            for i in range(pairs)
+            for which in ((0, 1) if i % 2 else (1, 0))
+        ]
         self.took = {}
         self.at, self.steps, self.block, self.hooks, self.last = -1, 0, [], None, clocks()
 
@@ -118,7 +127,9 @@ class Blocks:
                 # The fastest quarter: what the machine does besides only adds. With a GPU the mean of all but the slowest
                 # tenth: some of what we do there comes every few steps.
                 self.took[self.todo[self.at][:3]] = [
-                    (statistics.fmean(sorted(of)[: SIZE * 9 // 10]) if GPU else sorted(of)[SIZE // 4]) / 1e3 for of in zip(*self.block)]
+                    (statistics.fmean(sorted(of)[: SIZE * 9 // 10]) if GPU else sorted(of)[SIZE // 4]) / 1e3
+                    for of in zip(*self.block)
+                ]
                 self.next_block()
         self.last = clocks()
 
@@ -130,7 +141,11 @@ class Blocks:
         self.hooks.put(self.todo[self.at][3])
 
     def figures(self, comparison, clock):
-        added = [took[clock] - self.took[comparison, i, 0][clock] for (n, i, which), took in self.took.items() if n == comparison and which == 1]
+        added = [
+            took[clock] - self.took[comparison, i, 0][clock]
+            for (n, i, which), took in self.took.items()
+            if n == comparison and which == 1
+        ]
         base = [took[clock] for (n, _, which), took in self.took.items() if n == comparison and which == 0]
         return statistics.quantiles(added, n=4), statistics.median(base)
 
@@ -169,7 +184,9 @@ def on_gpu(blocks):
     """Steps of some milliseconds, set by the host: many small kernels."""
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
     torch.cuda.set_device(device)
-    model = nn.Sequential(*(nn.TransformerEncoderLayer(256, 8, 1024, dropout=0.0, batch_first=True, device=device) for _ in range(2)))
+    model = nn.Sequential(
+        *(nn.TransformerEncoderLayer(256, 8, 1024, dropout=0.0, batch_first=True, device=device) for _ in range(2))
+    )
     if KIND == "gpu_ddp":
         import torch.distributed as dist
 
@@ -199,10 +216,20 @@ def hf(blocks):
         def on_step_end(self, args, state, control, **more):
             blocks.tick()
 
-    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(vocab_size=50, n_positions=32, n_embd=16, n_layer=2, n_head=2))
+    model = transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(vocab_size=50, n_positions=32, n_embd=16, n_layer=2, n_head=2)
+    )
     with tempfile.TemporaryDirectory() as folder:
-        arguments = transformers.TrainingArguments(folder, per_device_train_batch_size=4, max_steps=1 << 18, logging_steps=1 << 18, save_strategy="no",
-                                                   use_cpu=True, report_to=[], disable_tqdm=True)
+        arguments = transformers.TrainingArguments(
+            folder,
+            per_device_train_batch_size=4,
+            max_steps=1 << 18,
+            logging_steps=1 << 18,
+            save_strategy="no",
+            use_cpu=True,
+            report_to=[],
+            disable_tqdm=True,
+        )
         transformers.Trainer(model=model, args=arguments, train_dataset=Tokens(), callbacks=[Tick()]).train()
 
 
@@ -223,8 +250,16 @@ def lightning(blocks):
         def configure_optimizers(self):
             return torch.optim.SGD(self.net.parameters(), 0.01)
 
-    trainer = lightning.Trainer(max_steps=1 << 18, max_epochs=-1, accelerator="cpu", devices=1, logger=False, enable_checkpointing=False,
-                                enable_progress_bar=False, enable_model_summary=False)
+    trainer = lightning.Trainer(
+        max_steps=1 << 18,
+        max_epochs=-1,
+        accelerator="cpu",
+        devices=1,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
     trainer.fit(Module(), DataLoader(TensorDataset(torch.randn(1 << 16, 8)), 4))
 
 
@@ -239,8 +274,11 @@ def main():
     for clock, what in enumerate(("CPU", "wall")[: len(clocks())]):
         (q1, q2, q3), base = blocks.figures(1, clock)
         (z1, z2, z3), _ = blocks.figures(2, clock)
-        print(f"{KIND:9} {what:4} bare step {base:7.1f} us; hooks add {q2:+.1f} us (quartiles {q1:+.1f} to {q3:+.1f}); "
-              f"A/A {z2:+.1f} us ({z1:+.1f} to {z3:+.1f})", flush=True)
+        print(
+            f"{KIND:9} {what:4} bare step {base:7.1f} us; hooks add {q2:+.1f} us (quartiles {q1:+.1f} to {q3:+.1f}); "
+            f"A/A {z2:+.1f} us ({z1:+.1f} to {z3:+.1f})",
+            flush=True,
+        )
 
 
 main()

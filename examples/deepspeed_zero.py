@@ -32,7 +32,9 @@ def main() -> None:
         "steps_per_print": 1 << 30,
     }
     model = nn.Sequential(nn.Linear(32, 128), nn.ReLU(), nn.Linear(128, 1))
-    engine, _, _, _ = deepspeed.initialize(model=model, optimizer=torch.optim.Adam(model.parameters(), 1e-3), config=config)
+    engine, _, _, _ = deepspeed.initialize(
+        model=model, optimizer=torch.optim.Adam(model.parameters(), 1e-3), config=config
+    )
     data = torch.Generator().manual_seed(int(os.environ.get("RANK", "0")))
     while engine.global_steps < options.steps:
         inputs = torch.randn(8, 32, generator=data).to(engine.device)

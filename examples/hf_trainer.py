@@ -49,8 +49,16 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         arguments = TrainingArguments(
-            output_dir=folder, max_steps=options.steps, per_device_train_batch_size=8, gradient_accumulation_steps=2,
-            eval_strategy="steps", eval_steps=20, save_steps=20, logging_steps=10, report_to=[], disable_tqdm=True,
+            output_dir=folder,
+            max_steps=options.steps,
+            per_device_train_batch_size=8,
+            gradient_accumulation_steps=2,
+            eval_strategy="steps",
+            eval_steps=20,
+            save_steps=20,
+            logging_steps=10,
+            report_to=[],
+            disable_tqdm=True,
         )
         trainer = Trainer(model=Classifier(), args=arguments, train_dataset=Points(512), eval_dataset=Points(64))
         trainer.train()

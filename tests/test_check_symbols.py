@@ -21,7 +21,7 @@ void mark() noexcept { timespec t; clock_gettime(CLOCK_MONOTONIC, &t); head.fetc
 ALLOCATES = "struct S { char c[99]; }; S* mark() { return new S; }"
 THROWS = "void mark(int i) { if (i) throw i; }"
 LOCKS = "#include <mutex>\nstd::mutex m; void mark() { std::lock_guard lock(m); }"
-PRINTS = "#include <cstdio>\nvoid mark(int i) { printf(\"%d %d\", i, i); }"
+PRINTS = '#include <cstdio>\nvoid mark(int i) { printf("%d %d", i, i); }'
 STREAMS = "#include <iostream>\nvoid mark(int i) { std::cerr << i; }"
 GROWS = "#include <vector>\nvoid mark(std::vector<int>& v) { v.push_back(1); }"
 
@@ -39,7 +39,9 @@ def archive(folder: Path, **objects: str) -> Path:
 
 
 def check(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, str(TOOL), *map(str, arguments)], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, str(TOOL), *map(str, arguments)], capture_output=True, text=True, check=False
+    )
 
 
 def test_clean_hot_path_passes(tmp_path: Path) -> None:
@@ -49,8 +51,14 @@ def test_clean_hot_path_passes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("source", "what"),
-    [(ALLOCATES, "allocation"), (THROWS, "exception"), (LOCKS, "lock"), (PRINTS, "output"), (STREAMS, "stream I/O"),
-     (GROWS, "allocation")],
+    [
+        (ALLOCATES, "allocation"),
+        (THROWS, "exception"),
+        (LOCKS, "lock"),
+        (PRINTS, "output"),
+        (STREAMS, "stream I/O"),
+        (GROWS, "allocation"),
+    ],
 )
 def test_hot_path_violation_is_named(tmp_path: Path, source: str, what: str) -> None:
     done = check(archive(tmp_path, marks=source), "--hot", "marks.cc.o")

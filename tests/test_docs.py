@@ -10,15 +10,17 @@ from pathlib import Path
 
 import pytest
 
+import event_kinds
+import kinds as kind_table
+
 try:
     import tomllib
 except ModuleNotFoundError:  # Python 3.10
     tomllib = None  # type: ignore[assignment]
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tools"))
 
-import kinds as kind_table  # noqa: E402
+
 FINDINGS = ROOT / "docs" / "findings"
 CHECK_LAYERS = ROOT / "tools" / "check_layers.py"
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "src" / "README.md"])
@@ -65,11 +67,15 @@ def test_rules_speak_of_kinds_and_causes_by_enumerators() -> None:
                 continue
             text = path.read_text()
             literals = set(re.findall(r'"([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)"', text)) & words
-            compared = re.findall(r'\b(?:kind|cause|section|state|diagnosis)(?:\.text\(\)|\.str\(\))? ?(?:==|!=|=) ?"(\w+)"', text)
+            compared = re.findall(
+                r'\b(?:kind|cause|section|state|diagnosis)(?:\.text\(\)|\.str\(\))? ?(?:==|!=|=) ?"(\w+)"', text
+            )
             assert not literals and not words & set(compared), f"{path.name}: {literals} {compared}"
 
 
-@pytest.mark.parametrize("page", sorted(p for p in FINDINGS.glob("*.md") if p.name != "README.md"), ids=lambda p: p.stem)
+@pytest.mark.parametrize(
+    "page", sorted(p for p in FINDINGS.glob("*.md") if p.name != "README.md"), ids=lambda p: p.stem
+)
 def test_pages_of_findings_are_complete(page: Path) -> None:
     text = page.read_text()
     assert re.match(r"# [A-Z]", text)
@@ -92,12 +98,18 @@ def test_thresholds_named_in_formulas_exist() -> None:
     for page in FINDINGS.glob("*.md"):
         formula = page.read_text().partition("## Formula")[2].partition("## ")[0]
         for name in re.findall(r"`([a-z0-9]+(?:_[a-z0-9]+)+)`", formula):
-            assert name in known | others, f"{page.name}: `{name}` is neither a threshold of spec/rules.toml nor a category"
+            assert name in known | others, (
+                f"{page.name}: `{name}` is neither a threshold of spec/rules.toml nor a category"
+            )
 
 
 def test_architecture_holds_the_arrows_that_lint_checks() -> None:
-    table = subprocess.run([sys.executable, str(CHECK_LAYERS), "--table"], capture_output=True, text=True, check=True).stdout
-    assert table in (ROOT / "ARCHITECTURE.md").read_text(), "run tools/check_layers.py --table and paste it into ARCHITECTURE.md"
+    table = subprocess.run(
+        [sys.executable, str(CHECK_LAYERS), "--table"], capture_output=True, text=True, check=True
+    ).stdout
+    assert table in (ROOT / "ARCHITECTURE.md").read_text(), (
+        "run tools/check_layers.py --table and paste it into ARCHITECTURE.md"
+    )
 
 
 def test_every_room_is_described() -> None:
@@ -156,3 +168,12 @@ def test_check_layers_sees_a_wrong_include(tmp_path: Path, file: str, line: str,
     done = check_layers(tmp_path)
     assert done.returncode == (1 if complaint else 0), done.stdout
     assert complaint in done.stdout
+
+
+def test_format_of_records_lists_every_kind_of_the_header() -> None:
+    header = event_kinds.HEADER.read_text()
+    listed = event_kinds.kinds(header)
+    assert len(listed) == len(re.findall(r"^  X\(\w+, \d+\)", header, re.M)) > 30
+    page = event_kinds.PAGE.read_text()
+    assert event_kinds.renewed(page, header) == page
+    assert event_kinds.renewed(page, header.replace("/* mark; a = ProcessEvent */", "/* mark; b = Other */")) != page

@@ -7,20 +7,20 @@ import platform
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent / "support"))
-import package  # noqa: E402
+import package
 
 PROMISED = (2, 34)
 BUILT_FOR = (2, 36)  # Debian 12: a newer system's linker may bind to newer versions of the same functions
 
 pytestmark = [
     pytest.mark.skipif(not shutil.which("objdump"), reason="no objdump"),
-    pytest.mark.skipif(tuple(map(int, platform.libc_ver()[1].split("."))) > BUILT_FOR, reason="built on a system newer than Debian 12"),
+    pytest.mark.skipif(
+        tuple(map(int, platform.libc_ver()[1].split("."))) > BUILT_FOR, reason="built on a system newer than Debian 12"
+    ),
 ]
 
 

@@ -24,7 +24,10 @@ class Machine:
         self.bin, self.log = folder / "bin", folder / "log"
         self.log.write_text("")
         self.venv = folder / "venv"
-        script(self.bin / "dpkg-query", 'for p; do :; done\ncase " $INSTALLED " in *" $p "*) echo "install ok installed";; *) exit 1;; esac\n')
+        script(
+            self.bin / "dpkg-query",
+            'for p; do :; done\ncase " $INSTALLED " in *" $p "*) echo "install ok installed";; *) exit 1;; esac\n',
+        )
         script(self.bin / "apt-get", f'echo "apt-get $*" >>{self.log}\nexit ${{APT_CODE:-0}}\n')
         script(self.bin / "id", 'echo "$FAKE_UID"\n')
         script(self.bin / "sudo", "exit 1\n")
@@ -32,8 +35,16 @@ class Machine:
         script(self.venv / "bin/python", f'case "$*" in *pip*) echo "pip $*" >>{self.log};; esac\nexit 0\n')
 
     def run(self, *arguments: str, uid: str = "0", **extra: str) -> subprocess.CompletedProcess[str]:
-        env = {"PATH": f"{self.bin}:/usr/bin:/bin", "FAKE_UID": uid, "STEPSCOPE_VENV": str(self.venv), "HOME": os.environ.get("HOME", "/"), **extra}
-        return subprocess.run([str(ROOT / "tools/setup.sh"), *arguments], env=env, capture_output=True, text=True, timeout=60)
+        env = {
+            "PATH": f"{self.bin}:/usr/bin:/bin",
+            "FAKE_UID": uid,
+            "STEPSCOPE_VENV": str(self.venv),
+            "HOME": os.environ.get("HOME", "/"),
+            **extra,
+        }
+        return subprocess.run(
+            [str(ROOT / "tools/setup.sh"), *arguments], env=env, capture_output=True, text=True, timeout=60
+        )
 
 
 @pytest.fixture
@@ -46,7 +57,16 @@ def test_root_installs_what_is_missing_and_only_that(machine: Machine) -> None:
     assert done.returncode == 0, done.stderr
     line = next(x for x in machine.log.read_text().splitlines() if " install " in x)
     words = line.split()
-    assert {"ninja-build", "nlohmann-json3-dev", "libcli11-dev", "libfmt-dev", "libtomlplusplus-dev", "libsqlite3-dev", "libzstd-dev", "librapidcheck-dev"} <= set(words)
+    assert {
+        "ninja-build",
+        "nlohmann-json3-dev",
+        "libcli11-dev",
+        "libfmt-dev",
+        "libtomlplusplus-dev",
+        "libsqlite3-dev",
+        "libzstd-dev",
+        "librapidcheck-dev",
+    } <= set(words)
     assert not {"cmake", "ccache", "libgtest-dev", "clang-22"} & set(words)
 
 

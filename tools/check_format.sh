@@ -4,7 +4,7 @@
 cd "$(dirname "$0")/.." || exit 2
 bin="${STEPSCOPE_VENV:-.venv}/bin"
 tool="$bin/clang-format"
-[ -x "$tool" ] || "$bin/python" -m pip install --quiet --disable-pip-version-check clang-format==23.1.5 || exit 2
+[ -x "$tool" ] || "$bin/python" -m pip install --quiet --disable-pip-version-check -r tools/lint_requirements.txt || exit 2
 files=$(find src include -name '*.h' -o -name '*.cc')
 if [ "$1" = --fix ]; then
   # shellcheck disable=SC2086

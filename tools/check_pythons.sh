@@ -4,7 +4,7 @@
 #
 #   tools/check_pythons.sh WHEEL PYTHON...      environments are kept in build/python-X.Y; one line per Python, exit code 1 if one failed
 set -u
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 2
 WHEEL=${1:?usage: tools/check_pythons.sh WHEEL PYTHON...}
 shift
 [ -f "$WHEEL" ] || { echo "check_pythons: no wheel $WHEEL (make wheel)" >&2; exit 2; }

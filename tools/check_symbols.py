@@ -27,7 +27,10 @@ EVERYWHERE = (
 HOT_ONLY = (
     (r"^operator (new|delete)|^(malloc|calloc|realloc|free|aligned_alloc|posix_memalign|strdup)$", "allocation"),
     (r"^__cxa_(throw|rethrow|allocate_exception|bad_cast)|^std::__throw_|^_Unwind_Resume", "exception"),
-    (r"^pthread_(mutex|rwlock|cond|once|spin)|^__cxa_guard_|std::(mutex|condition_variable)|^sem_|^std::__atomic_wait", "lock"),
+    (
+        r"^pthread_(mutex|rwlock|cond|once|spin)|^__cxa_guard_|std::(mutex|condition_variable)|^sem_|^std::__atomic_wait",
+        "lock",
+    ),
     (r"^(f?printf|v?f?printf|s?n?printf|puts|fputs|fwrite|write|perror|syslog)$|^__(f|s|sn|v)?printf_chk", "output"),
     (r"^std::(__cxx11::)?basic_string<", "std::string"),
 )
@@ -71,8 +74,12 @@ def violations(archive: str, hot: tuple[str, ...], nm: str, ar: str) -> list[str
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("archives", nargs="+", help="static library of the recorder")
-    parser.add_argument("--hot", action="append", metavar="OBJECT",
-                        help=f"object that is on the hot path; may be repeated (default: {', '.join(HOT_OBJECTS)})")
+    parser.add_argument(
+        "--hot",
+        action="append",
+        metavar="OBJECT",
+        help=f"object that is on the hot path; may be repeated (default: {', '.join(HOT_OBJECTS)})",
+    )
     parser.add_argument("--nm", default="nm")
     parser.add_argument("--ar", default="ar")
     arguments = parser.parse_args()

@@ -23,7 +23,9 @@ def loud(summary: dict[str, Any]) -> list[str]:
 
 def main() -> int:
     logs = Path(sys.argv[1])
-    with_fault, without = (json.loads((logs / name / "final_summary.json").read_text()) for name in ("straggler", "fixed"))
+    with_fault, without = (
+        json.loads((logs / name / "final_summary.json").read_text()) for name in ("straggler", "fixed")
+    )
     slow_s, fast_s = loop_s(logs / "straggler.out"), loop_s(logs / "fixed.out")
     primary = with_fault["primary"] or {}
     predicted = (primary.get("saves") or {}).get("share")
@@ -32,14 +34,20 @@ def main() -> int:
     print(f"\n  steps with the fault        {slow_s:6.2f} s   (the script's own clock, equal steps)")
     print(f"  steps without it            {fast_s:6.2f} s")
     if predicted is not None:
-        off = f"prediction off by {100 * abs(predicted - realised) / realised:.0f} %" if realised > 0 else "other work ran beside it: measure again"
+        off = (
+            f"prediction off by {100 * abs(predicted - realised) / realised:.0f} %"
+            if realised > 0
+            else "other work ran beside it: measure again"
+        )
         print(f"  saving that was predicted   {100 * predicted:6.1f} %")
         print(f"  saving that was realised    {100 * realised:6.1f} %   ({off})")
-    print(f"  without the fault           {'; '.join(loud(without)) or 'nothing to report: ' + (without['primary'] or {}).get('kind', 'no finding')}\n")
+    quiet = f"nothing to report: {(without['primary'] or {}).get('kind', 'no finding')}"
+    print(f"  without the fault           {'; '.join(loud(without)) or quiet}\n")
 
-    right = primary.get("kind") == "COMPUTE_STRAGGLER" and primary.get("ranks") == [1] and primary.get("phase") == "backward"
+    found = [primary.get(key) for key in ("kind", "ranks", "phase")]
+    right = found == ["COMPUTE_STRAGGLER", [1], "backward"]
     if not right:
-        print(f"demo: expected COMPUTE_STRAGGLER of rank 1 in backward, found {primary.get('kind')} {primary.get('ranks')} {primary.get('phase')}")
+        print(f"demo: expected COMPUTE_STRAGGLER of rank 1 in backward, found {found}")
     return 0 if right else 1
 
 

@@ -144,7 +144,9 @@ def main() -> int:
             path.write_text(new)
         else:
             wrong = 1
-            print(f"{path.relative_to(ROOT)} disagrees with the table of kinds: tools/kinds.py --write", file=sys.stderr)
+            print(
+                f"{path.relative_to(ROOT)} disagrees with the table of kinds: tools/kinds.py --write", file=sys.stderr
+            )
     return wrong
 
 

@@ -39,7 +39,20 @@ _HOME = {
     "wrap_optimizer": "_wrappers",
 }
 
-__all__ = ["__version__", *sorted(_HOME)]
+__all__ = [
+    "__version__",
+    "final_summary",
+    "init",
+    "log",
+    "summary",
+    "trace_phase",
+    "trace_step",
+    "wrap_backward",
+    "wrap_dataloader_fetch",
+    "wrap_forward",
+    "wrap_h2d",
+    "wrap_optimizer",
+]
 
 
 def __getattr__(name: str) -> Any:

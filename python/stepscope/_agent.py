@@ -46,8 +46,7 @@ def _attach(timeout_s: float) -> dict[str, str] | str:
     answer = subprocess.run(
         [command, "attach", str(os.getpid())],
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         timeout=timeout_s,
         check=False,
     )

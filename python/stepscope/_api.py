@@ -13,9 +13,11 @@ from typing import Any, TypeVar
 from stepscope import _kinds as k
 
 try:
-    from stepscope import _native as native
+    from stepscope import _native as _found
 except ImportError:  # no native part for this platform: everything below does nothing
-    from stepscope import _off as native  # type: ignore[no-redef]
+    from stepscope import _off as _found  # type: ignore[no-redef]
+
+native = _found
 
 F = TypeVar("F", bound=Callable[..., Any])
 _ready = False
@@ -47,7 +49,10 @@ def _prepare(opening_too: bool = True) -> None:
 
 
 def _hook_torch(install: Callable[[ModuleType], bool]) -> Callable[[ModuleType], None]:
-    return lambda torch: None if install(torch) else None
+    def hook(torch: ModuleType) -> None:
+        install(torch)
+
+    return hook
 
 
 def init() -> bool:
@@ -87,8 +92,8 @@ def _watch_end() -> None:
     try:
         from stepscope.hooks import exceptions, exit
 
-        exceptions.install(None, native)  # type: ignore[arg-type]
-        exit.install(None, native)  # type: ignore[arg-type]
+        exceptions.install(None, native)
+        exit.install(None, native)
     except Exception:
         pass
 

@@ -33,15 +33,29 @@ def check_python() -> None:
 
 
 def check_injection() -> None:
-    flags = [f for f, on in (("-I", sys.flags.isolated), ("-E", sys.flags.ignore_environment), ("-S", sys.flags.no_site)) if on]
+    flags = [
+        f
+        for f, on in (("-I", sys.flags.isolated), ("-E", sys.flags.ignore_environment), ("-S", sys.flags.no_site))
+        if on
+    ]
     if flags:
-        say("injection", "missing", f"this interpreter runs with {' '.join(flags)} and ignores PYTHONPATH: call stepscope.init()", True)
+        say(
+            "injection",
+            "missing",
+            f"this interpreter runs with {' '.join(flags)} and ignores PYTHONPATH: call stepscope.init()",
+            True,
+        )
     elif not getattr(sys, "_stepscope_injected", False):
         first = getattr(sys.modules.get("sitecustomize"), "__file__", None)
         why = f"{first} comes first and keeps ours out" if first else "our sitecustomize did not run"
         say("injection", "missing", f"{why}: call stepscope.init(), or take it off PYTHONPATH", True)
     else:
-        say("injection", "ok", "by PYTHONPATH; python -I, -E and -S ignore it, a program run so needs stepscope.init()", True)
+        say(
+            "injection",
+            "ok",
+            "by PYTHONPATH; python -I, -E and -S ignore it, a program run so needs stepscope.init()",
+            True,
+        )
 
 
 def check_customize() -> None:
@@ -83,7 +97,11 @@ def check_distributed(torch: ModuleType) -> None:
         say("torch.distributed", "missing", "this torch is built without it: every process is a training of its own")
         return
     gloo = getattr(dist, "is_gloo_available", lambda: True)()
-    say("gloo", "ok" if gloo else "missing", f"as built into torch {torch.__version__}" if gloo else "this torch is built without it")
+    say(
+        "gloo",
+        "ok" if gloo else "missing",
+        f"as built into torch {torch.__version__}" if gloo else "this torch is built without it",
+    )
     if dist.is_nccl_available():
         say("nccl", "ok", ".".join(map(str, torch.cuda.nccl.version())))
     else:
@@ -106,8 +124,8 @@ def check_hooks(torch: ModuleType) -> None:
     broken = {text.partition(": ")[0] for text in reasons} & set(SIGNALS)
     working = [s for s in SIGNALS if s not in broken]
     say("hooks", "ok" if working else "missing", ", ".join(working) or "none could be installed", True)
-    reason = device.missing(torch)
-    say("gpu_time", "missing" if reason else "ok", reason or "CUDA events on the training's own streams")
+    no_device = device.missing(torch)
+    say("gpu_time", "missing" if no_device else "ok", no_device or "CUDA events on the training's own streams")
 
 
 def main() -> None:

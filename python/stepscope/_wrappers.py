@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 
 from stepscope import _api
 from stepscope import _kinds as k
-from stepscope._api import native
+
+native = _api.native
 
 T = TypeVar("T")
 _FETCH_STOP, _FETCH_ERROR = 1, 2
@@ -141,7 +142,9 @@ def wrap_h2d(target: T) -> T:
     return _around(target, lambda f: native.mark(k.H2D, k.BEGIN), lambda f: native.mark(k.H2D, k.END))
 
 
-def _around(function: Any, before: Callable[[Any], Any], after: Callable[[Any], Any]) -> Any:
+def _around(target: T, before: Callable[[Any], Any], after: Callable[[Any], Any]) -> T:
+    function: Any = target
+
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         before(function)
@@ -150,4 +153,5 @@ def _around(function: Any, before: Callable[[Any], Any], after: Callable[[Any], 
         finally:
             after(function)
 
-    return wrapped
+    stand_in: Any = wrapped
+    return stand_in  # type: ignore[no-any-return]

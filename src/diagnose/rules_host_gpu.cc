@@ -208,7 +208,7 @@ void power_limited(const std::vector<Used>& all, const RuleInput& in, const Wind
   out.push_back(normal);
 }
 
-// docs/decisions/gpu_error_severity.md: why these are not info although their cost is not measured.
+// docs/decisions/0014-gpu-error-severity.md: why these are not info although their cost is not measured.
 Severity xid_severity(uint64_t code) {
   static constexpr uint64_t kCrit[] = {48, 64, 79, 95, 119, 120, 140};
   static constexpr uint64_t kWarn[] = {74, 92, 94, 121};

@@ -31,9 +31,20 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "truth")]
 
 import strikes as do  # noqa: E402
+from launching import (  # noqa: E402
+    PYTHON,
+    STEPSCOPE,
+    Job,
+    Outcome,
+    bare,
+    bare_command,
+    brief,
+    bury,
+    descendants,
+    read_summary,
+    require_binary,
+)
 from strikes import Fault  # noqa: E402
-from launching import (PYTHON, STEPSCOPE, Job, Outcome, bare, bare_command, brief, bury, descendants, read_summary,  # noqa: E402
-                       require_binary)
 
 JOB, WRAPPER = HERE / "job.py", HERE.parent / "truth" / "wrapper.py"
 NAME = "job"
@@ -44,8 +55,8 @@ STARTUP_S, END_S = 180, 120  # generous: a loaded machine imports torch slowly
 class Result:
     index: int
     fault: dict
-    done: str = ""                     # what exactly was done
-    struck: bool = False               # the fault happened while the ranks were alive
+    done: str = ""  # what exactly was done
+    struck: bool = False  # the fault happened while the ranks were alive
     rc: int | None = None
     own_rc: int | None = None
     last_step: list[int] = field(default_factory=list)
@@ -76,13 +87,26 @@ class Places:
         self.out = scratch / "out"
 
     def command(self, steps: int) -> list[str]:
-        run = [str(STEPSCOPE), "run", "--run-name", NAME, "--logs-dir", str(self.logs), "--", str(PYTHON), str(WRAPPER),
-               str(self.scratch / "rc.json"), *bare_command(JOB, [], 2)]
+        run = [
+            str(STEPSCOPE),
+            "run",
+            "--run-name",
+            NAME,
+            "--logs-dir",
+            str(self.logs),
+            "--",
+            str(PYTHON),
+            str(WRAPPER),
+            str(self.scratch / "rc.json"),
+            *bare_command(JOB, [], 2),
+        ]
         if not self.fault.needs_mounts():
             return run
         what, size = (self.logs, "256k") if self.fault.kind == "disk_full" else (Path("/dev/shm"), "8m")
-        script = (f"mount -t tmpfs -o size={size} none {shlex.quote(str(what))} || exit 99; {shlex.join(run)}; rc=$?; "
-                  f"cp -r {shlex.quote(str(self.logs))} {shlex.quote(str(self.out))}; exit $rc")
+        script = (
+            f"mount -t tmpfs -o size={size} none {shlex.quote(str(what))} || exit 99; {shlex.join(run)}; rc=$?; "
+            f"cp -r {shlex.quote(str(self.logs))} {shlex.quote(str(self.out))}; exit $rc"
+        )
         return ["unshare", "-m", "sh", "-c", script]
 
     def inside(self, job: Job, path: Path) -> Path:
@@ -260,7 +284,9 @@ def judge_summary(r: Result, fault: Fault, outcome: Outcome, steps: int, all_don
         r.wrong.append("truth: steps are missing and no loss is stated")
     if fault.kind == "kill_agent" and not any("restart" in n for n in observer["notes"]):
         r.wrong.append("truth: the agent was killed and no note says so")
-    others = [f for f in outcome.loud() if f["kind"] not in ("RANK_LOST", "HIGH_CPU", "CPU_CONTENTION", "OBSERVER_DEGRADED")]
+    others = [
+        f for f in outcome.loud() if f["kind"] not in ("RANK_LOST", "HIGH_CPU", "CPU_CONTENTION", "OBSERVER_DEGRADED")
+    ]
     if fault.kind == "stop_rank":
         judge_stop(r, fault, others, s)
     elif wrong := [f for f in others if f["ranks"] and fault.kind not in ("kill_rank",)]:
@@ -312,17 +338,22 @@ def line_of(r: Result) -> str:
     when = "start-up" if f["at_step"] < 0 else f"step {f['at_step']}"
     verdict = "ok" if not r.wrong else "WRONG: " + "; ".join(r.wrong)
     apart = " (torch aborted in teardown)" if r.torch_abort else ""
-    return (f"{r.index:4d} {f['kind']:14s} rank {f['rank']} at {when:9s} {r.done:28.28s} rc {r.rc}/{r.own_rc} last {r.last_step} "
-            f"{r.seconds:5.1f} s {verdict}{apart}")
+    return (
+        f"{r.index:4d} {f['kind']:14s} rank {f['rank']} at {when:9s} {r.done:28.28s} rc {r.rc}/{r.own_rc} last {r.last_step} "
+        f"{r.seconds:5.1f} s {verdict}{apart}"
+    )
 
 
 def totals(results: list[Result]) -> bool:
     def clean(r: Result, *marks: str) -> bool:
         return not any(w.startswith(marks) for w in r.wrong)
+
     n = len(results)
     launch = sum(clean(r, "exit", "lines", "timed", "the launch") for r in results)
     truth = sum(clean(r, "truth") for r in results)
-    print(f"\nexit code, lines, losses: {launch}/{n}; true summary: {truth}/{n}; all right: {sum(not r.wrong for r in results)}/{n}")
+    print(
+        f"\nexit code, lines, losses: {launch}/{n}; true summary: {truth}/{n}; all right: {sum(not r.wrong for r in results)}/{n}"
+    )
     by_kind: dict[str, list[Result]] = {}
     for r in results:
         by_kind.setdefault(r.fault["kind"], []).append(r)

@@ -11,8 +11,18 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-KINDS = ("kill_rank", "stop_rank", "kill_agent", "stop_agent", "kill_launcher", "stop_launcher", "scribble_ring", "truncate_ring",
-         "disk_full", "shm_full")
+KINDS = (
+    "kill_rank",
+    "stop_rank",
+    "kill_agent",
+    "stop_agent",
+    "kill_launcher",
+    "stop_launcher",
+    "scribble_ring",
+    "truncate_ring",
+    "disk_full",
+    "shm_full",
+)
 WEIGHTS = (5, 3, 3, 2, 2, 2, 3, 1, 2, 2)
 MAX_STOP_S = 5.0
 SMALL_BYTES = 16 << 20  # of the file systems that disk_full and shm_full fill
@@ -21,19 +31,25 @@ SMALL_BYTES = 16 << 20  # of the file systems that disk_full and shm_full fill
 @dataclass
 class Fault:
     kind: str
-    rank: int            # of the rank or ring that it hits
-    at_step: int         # of rank 0; -1 = between "imported" and "ready" or shortly after
-    offset_s: float      # after that moment
+    rank: int  # of the rank or ring that it hits
+    at_step: int  # of rank 0; -1 = between "imported" and "ready" or shortly after
+    offset_s: float  # after that moment
     stop_s: float
     seed: int
 
     @staticmethod
-    def draw(seed: int, steps: int) -> "Fault":
+    def draw(seed: int, steps: int) -> Fault:
         rng = random.Random(seed)
         kind = rng.choices(KINDS, WEIGHTS)[0]
         early = rng.random() < 0.15
-        return Fault(kind, rng.randrange(2), -1 if early else rng.randrange(steps), rng.uniform(0, 1.5 if early else 0.02),
-                     rng.uniform(0.3, MAX_STOP_S), seed)
+        return Fault(
+            kind,
+            rng.randrange(2),
+            -1 if early else rng.randrange(steps),
+            rng.uniform(0, 1.5 if early else 0.02),
+            rng.uniform(0.3, MAX_STOP_S),
+            seed,
+        )
 
     def moment(self) -> str:
         """The line after which it strikes."""

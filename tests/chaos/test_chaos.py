@@ -7,10 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from strikes import KINDS, Fault
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
-from strikes import KINDS, Fault  # noqa: E402
 
 
 def test_a_seed_draws_the_same_fault_again() -> None:
@@ -20,6 +19,10 @@ def test_a_seed_draws_the_same_fault_again() -> None:
 
 @pytest.mark.slow
 def test_six_random_faults(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, str(HERE / "run_chaos.py"), "--jobs", "6", "--seed", "2026", "--keep", str(tmp_path)],
-                          capture_output=True, text=True, timeout=1200)
+    done = subprocess.run(
+        [sys.executable, str(HERE / "run_chaos.py"), "--jobs", "6", "--seed", "2026", "--keep", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=1200,
+    )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -9,11 +9,11 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from package import package_folder
+
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = Path(__file__).resolve().parent / "scripts"
-sys.path.insert(0, str(ROOT / "tests" / "support"))
 
-from package import package_folder  # noqa: E402
 
 BINARY = os.environ.get("STEPSCOPE_BIN", str(ROOT / ".venv/bin/stepscope"))
 TIMEOUT_S = 240
@@ -30,10 +30,20 @@ def python_env(**extra: str) -> dict[str, str]:
     return env
 
 
-def stepscope(folder: Path, *words: str, env: dict[str, str] | None = None, timeout_s: float = TIMEOUT_S) -> subprocess.CompletedProcess[str]:
+def stepscope(
+    folder: Path, *words: str, env: dict[str, str] | None = None, timeout_s: float = TIMEOUT_S
+) -> subprocess.CompletedProcess[str]:
     """Runs `stepscope <words>` in `folder`."""
-    return subprocess.run([BINARY, *words], cwd=folder, env=python_env(**(env or {})), stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, timeout=timeout_s, check=False)
+    return subprocess.run(
+        [BINARY, *words],
+        cwd=folder,
+        env=python_env(**(env or {})),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
 
 
 @dataclass
@@ -47,12 +57,25 @@ class Run:
     summary: dict = field(default_factory=dict)
 
     @classmethod
-    def of(cls, folder: Path, script: Path, *args: str, options: tuple[str, ...] | list[str] = (), env: dict[str, str] | None = None,
-           compat: str = "traceml") -> Run:
+    def of(
+        cls,
+        folder: Path,
+        script: Path,
+        *args: str,
+        options: tuple[str, ...] | list[str] = (),
+        env: dict[str, str] | None = None,
+        compat: str = "traceml",
+    ) -> Run:
         """Runs one script under `--compat`."""
         done = stepscope(folder, "run", "--compat", compat, "--run-name", "r", *options, str(script), *args, env=env)
         path = folder / "logs/r/final_summary.json"
-        return cls(done.returncode, done.stdout, done.stderr, path.parent, json.loads(path.read_text()) if path.exists() else {})
+        return cls(
+            done.returncode,
+            done.stdout,
+            done.stderr,
+            path.parent,
+            json.loads(path.read_text()) if path.exists() else {},
+        )
 
     def check(self) -> Run:
         assert self.code == 0, f"exit {self.code}\n{self.out[-2000:]}\n{self.err[-4000:]}"

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from compat_runs import SCRIPTS, Run, stepscope
 
 has = importlib.util.find_spec
@@ -17,7 +16,9 @@ has = importlib.util.find_spec
 
 @pytest.fixture
 def run(tmp_path: Path):
-    return lambda script, *args, options=(), env=None: Run.of(tmp_path, SCRIPTS / script, *args, options=options, env=env)
+    return lambda script, *args, options=(), env=None: Run.of(
+        tmp_path, SCRIPTS / script, *args, options=options, env=env
+    )
 
 
 def names_of(run: Run) -> str:
@@ -63,7 +64,9 @@ def test_two_ranks_under_ddp(run) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not has("transformers") or not has("accelerate"), reason="transformers and accelerate are not installed")
+@pytest.mark.skipif(
+    not has("transformers") or not has("accelerate"), reason="transformers and accelerate are not installed"
+)
 @pytest.mark.parametrize("way", ["callback", "trainer"])
 def test_hugging_face(run, tmp_path: Path, way: str) -> None:
     done = run("tm_hf.py", str(tmp_path / "out"), way).check()
@@ -76,10 +79,13 @@ def test_hugging_face(run, tmp_path: Path, way: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("package, source", [
-    ("lightning", "traceml_ai.integrations.lightning"),
-    ("pytorch_lightning", "traceml.utils.lightning"),
-])
+@pytest.mark.parametrize(
+    "package, source",
+    [
+        ("lightning", "traceml_ai.integrations.lightning"),
+        ("pytorch_lightning", "traceml.utils.lightning"),
+    ],
+)
 def test_lightning(run, package: str, source: str) -> None:
     if not has(package):
         pytest.skip(f"{package} is not installed")
@@ -106,8 +112,10 @@ def test_an_installed_traceml_is_not_imported(run, tmp_path: Path) -> None:
         (tmp_path / "site" / name).mkdir(parents=True)
         (tmp_path / "site" / name / "__init__.py").write_text(FAKE)
     script = tmp_path / "s.py"
-    script.write_text("import traceml, traceml_ai\nfrom traceml_ai import trace_step as a\nfrom traceml import trace_step as b\n"
-                      "assert a is b and traceml is traceml_ai\nprint(traceml.__file__)\n")
+    script.write_text(
+        "import traceml, traceml_ai\nfrom traceml_ai import trace_step as a\nfrom traceml import trace_step as b\n"
+        "assert a is b and traceml is traceml_ai\nprint(traceml.__file__)\n"
+    )
     site = {"PYTHONPATH": str(tmp_path / "site")}
     done = Run.of(tmp_path, script, env=site)
     assert done.code == 0 and "stepscope/compat/traceml" in done.out, done.err
@@ -151,11 +159,13 @@ def test_without_compat_nothing_is_there(tmp_path: Path) -> None:
 
 
 def test_importing_the_names_imports_neither_torch_nor_frameworks() -> None:
-    code = ("import sys\nimport stepscope.compat.traceml.decorators, stepscope.compat.traceml.integrations.huggingface\n"
-            "import stepscope.compat.traceml.integrations.lightning, stepscope.compat.traceml.integrations.ray\n"
-            "import stepscope.integrations.huggingface, stepscope.integrations.lightning, stepscope.integrations.accelerate\n"
-            "import stepscope.integrations.ray\n"
-            "print([m for m in ('torch', 'transformers', 'lightning', 'accelerate', 'ray') if m in sys.modules])")
+    code = (
+        "import sys\nimport stepscope.compat.traceml.decorators, stepscope.compat.traceml.integrations.huggingface\n"
+        "import stepscope.compat.traceml.integrations.lightning, stepscope.compat.traceml.integrations.ray\n"
+        "import stepscope.integrations.huggingface, stepscope.integrations.lightning, stepscope.integrations.accelerate\n"
+        "import stepscope.integrations.ray\n"
+        "print([m for m in ('torch', 'transformers', 'lightning', 'accelerate', 'ray') if m in sys.modules])"
+    )
     from compat_runs import python_env
 
     done = subprocess.run([sys.executable, "-c", code], env=python_env(), capture_output=True, text=True, check=False)

@@ -14,21 +14,88 @@ PAGE = (ROOT / "docs/from-traceml.md").read_text()
 NOTHING = "–"
 
 # TraceML 0.3.6 and 0.5.0, as documented.
-COMMANDS = "run watch serve compare view inspect".split()
-FLAGS = """mode interval enable-logging logs-dir run-name session-id aggregator-port aggregator-host aggregator-bind-host
-dashboard-port no-dashboard-auto-open summary-window-rows history-retention finalize-timeout-sec trace-max-steps nproc-per-node
-nnodes node-rank master-addr master-port no-history on-missing-aggregator disable-traceml html-report capture-stderr
-save-training-output args output max-step-time-regression-pct html re-render""".split()
-VARIABLES = """DISABLED UI_MODE INTERVAL ENABLE_LOGGING LOGS_DIR SESSION_ID AGGREGATOR_HOST AGGREGATOR_BIND_HOST AGGREGATOR_PORT
-DASHBOARD_PORT DASHBOARD_AUTO_OPEN SUMMARY_WINDOW_ROWS FINALIZE_TIMEOUT_SEC TRACE_MAX_STEPS HISTORY_ENABLED HTML_REPORT
-CAPTURE_STDERR ON_MISSING_AGGREGATOR""".split()
-NAMES = """init start trace_step wrap_dataloader_fetch wrap_forward wrap_backward wrap_optimizer wrap_h2d summary final_summary
-decorators.trace_step decorators.trace_timestep decorators.trace_model_instance hf_decorators.TraceMLTrainer
-integrations.huggingface.TraceMLTrainerCallback integrations.lightning.TraceMLCallback utils.lightning.TraceMLCallback
-integrations.ray.TraceMLTorchTrainer integrations.ray.TraceMLRayConfig""".split()
+COMMANDS = ["run", "watch", "serve", "compare", "view", "inspect"]
+FLAGS = [
+    "mode",
+    "interval",
+    "enable-logging",
+    "logs-dir",
+    "run-name",
+    "session-id",
+    "aggregator-port",
+    "aggregator-host",
+    "aggregator-bind-host",
+    "dashboard-port",
+    "no-dashboard-auto-open",
+    "summary-window-rows",
+    "history-retention",
+    "finalize-timeout-sec",
+    "trace-max-steps",
+    "nproc-per-node",
+    "nnodes",
+    "node-rank",
+    "master-addr",
+    "master-port",
+    "no-history",
+    "on-missing-aggregator",
+    "disable-traceml",
+    "html-report",
+    "capture-stderr",
+    "save-training-output",
+    "args",
+    "output",
+    "max-step-time-regression-pct",
+    "html",
+    "re-render",
+]
+VARIABLES = [
+    "DISABLED",
+    "UI_MODE",
+    "INTERVAL",
+    "ENABLE_LOGGING",
+    "LOGS_DIR",
+    "SESSION_ID",
+    "AGGREGATOR_HOST",
+    "AGGREGATOR_BIND_HOST",
+    "AGGREGATOR_PORT",
+    "DASHBOARD_PORT",
+    "DASHBOARD_AUTO_OPEN",
+    "SUMMARY_WINDOW_ROWS",
+    "FINALIZE_TIMEOUT_SEC",
+    "TRACE_MAX_STEPS",
+    "HISTORY_ENABLED",
+    "HTML_REPORT",
+    "CAPTURE_STDERR",
+    "ON_MISSING_AGGREGATOR",
+]
+NAMES = [
+    "init",
+    "start",
+    "trace_step",
+    "wrap_dataloader_fetch",
+    "wrap_forward",
+    "wrap_backward",
+    "wrap_optimizer",
+    "wrap_h2d",
+    "summary",
+    "final_summary",
+    "decorators.trace_step",
+    "decorators.trace_timestep",
+    "decorators.trace_model_instance",
+    "hf_decorators.TraceMLTrainer",
+    "integrations.huggingface.TraceMLTrainerCallback",
+    "integrations.lightning.TraceMLCallback",
+    "utils.lightning.TraceMLCallback",
+    "integrations.ray.TraceMLTorchTrainer",
+    "integrations.ray.TraceMLRayConfig",
+]
 # Classes that need their framework to be made.
-NEEDS = {"huggingface": ("transformers",), "hf_decorators": ("transformers",), "accelerate": ("accelerate",),
-         "lightning": ("lightning", "pytorch_lightning")}
+NEEDS = {
+    "huggingface": ("transformers",),
+    "hf_decorators": ("transformers",),
+    "accelerate": ("accelerate",),
+    "lightning": ("lightning", "pytorch_lightning"),
+}
 
 
 def rows() -> list[tuple[str, str, str]]:
@@ -100,7 +167,9 @@ def test_variables_are_settings_and_their_partners_are_read() -> None:
         assert f'"{ours.strip("`")}", "{theirs.strip("`")}"' in table, theirs
 
 
-@pytest.mark.parametrize("row", [r for r in rows() if r[0].startswith("`traceml.") and r[0] != "`traceml.yaml`"], ids=lambda r: r[0])
+@pytest.mark.parametrize(
+    "row", [r for r in rows() if r[0].startswith("`traceml.") and r[0] != "`traceml.yaml`"], ids=lambda r: r[0]
+)
 def test_python_names_exist_on_both_sides(row: tuple[str, str, str]) -> None:
     from stepscope import compat
 

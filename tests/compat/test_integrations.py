@@ -41,7 +41,11 @@ def phases(done: Run) -> list[str]:
     ring = next((done.folder / "blackbox").glob("*.ring"))
     rows = [json.loads(line) for line in stepscope(done.folder, "inspect", str(ring)).stdout.splitlines()]
     names = {row["id"]: row["text"] for row in rows if row.get("name") == "phase"}
-    spans = [(names[row["a"]], row["edge"]) for row in rows if row.get("kind") == "UserPhase" and names[row["a"]] != "stepscope"]
+    spans = [
+        (names[row["a"]], row["edge"])
+        for row in rows
+        if row.get("kind") == "UserPhase" and names[row["a"]] != "stepscope"
+    ]
     assert [edge for _, edge in spans] == ["begin", "end"] * (len(spans) // 2)
     return [name for name, edge in spans if edge == "begin"]
 

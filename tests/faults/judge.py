@@ -49,8 +49,11 @@ def problems(entry: dict, fault_on: bool, findings: list[dict], script: Path) ->
     exempt = EXEMPT if fills_cores(entry, script) else ()
     said = loud(findings)
     if not fault_on or not truth["kinds"]:
-        return [f"should be silent: {f['kind']} {f['severity']} ranks {f['ranks']} phase {f['phase']}"
-                for f in said if f["kind"] not in exempt]
+        return [
+            f"should be silent: {f['kind']} {f['severity']} ranks {f['ranks']} phase {f['phase']}"
+            for f in said
+            if f["kind"] not in exempt
+        ]
     if not any(matches(f, truth) for f in said):
         near = [f for f in said if matches(f, truth, judge_step=False)]
         if near:

@@ -48,8 +48,19 @@ class Verdict:
             first, detected = str(best["steps"]["first"]), str(best["steps"]["detected"])
             cost = f"{best['cost']['share']:.3f}" if best["cost"]["share"] is not None else ""
         share = ((summary.get("ledger") or {}).get("job") or {}).get("unattributed", {}).get("share")
-        return [self.entry["id"], self.tool, "on" if self.fault_on else "off", expected, got, first, detected, cost,
-                "" if share is None else f"{share:.3f}", str(self.outcome.rc), "ok" if not self.wrong else "WRONG"]
+        return [
+            self.entry["id"],
+            self.tool,
+            "on" if self.fault_on else "off",
+            expected,
+            got,
+            first,
+            detected,
+            cost,
+            "" if share is None else f"{share:.3f}",
+            str(self.outcome.rc),
+            "ok" if not self.wrong else "WRONG",
+        ]
 
 
 def lab_lines(outcome: Outcome) -> Counter:
@@ -80,14 +91,18 @@ def through(outcome: Outcome) -> bool:
     return any(what.startswith("done") for _, what in lab_lines(outcome))
 
 
-def expected_rc(entry: dict, fault_on: bool, args: list[str], timeout_s: float, always: bool, cache: dict, ended: bool) -> int | None:
+def expected_rc(
+    entry: dict, fault_on: bool, args: list[str], timeout_s: float, always: bool, cache: dict, ended: bool
+) -> int | None:
     """Exit code of the bare launch: known to be 0 for jobs that end by themselves, else found out once. None: a signal at a
     fixed time came when one of the two launches was done or leaving, so that their codes say nothing about each other."""
     if not always and not entry.get("signal") and not (fault_on and entry["class"] not in NORMAL_END):
         return 0
     key = (entry["id"], fault_on)
     if key not in cache:
-        cache[key] = bare(SCRIPTS / entry["script"], args, entry["ranks"], timeout_s=timeout_s, signal_after=signal_of(entry))
+        cache[key] = bare(
+            SCRIPTS / entry["script"], args, entry["ranks"], timeout_s=timeout_s, signal_after=signal_of(entry)
+        )
     return None if entry.get("signal") and (ended or through(cache[key])) else cache[key].rc
 
 
@@ -96,13 +111,30 @@ def signal_of(entry: dict) -> tuple[int, float] | None:
     return (getattr(signal, s["name"]), float(s["after_s"])) if s else None
 
 
-def run_one(entry: dict, tool: str, fault_on: bool, steps: int | None, logs: Path, timeout_s: float, always_bare: bool, cache: dict) -> Verdict:
+def run_one(
+    entry: dict,
+    tool: str,
+    fault_on: bool,
+    steps: int | None,
+    logs: Path,
+    timeout_s: float,
+    always_bare: bool,
+    cache: dict,
+) -> Verdict:
     count = steps or entry["steps"]
     args = [*entry["args"].split(), "--fault", "on" if fault_on else "off", "--steps", str(count), "--seed", "0"]
     name = f"{entry['id'].replace('@', '_')}-{tool}-{'on' if fault_on else 'off'}"
     env = {"FAULT_TOOL": "stepscope"} if tool == "stepscope" else {}
-    outcome = observe(SCRIPTS / entry["script"], args, entry["ranks"], logs=logs, name=name, env=env, timeout_s=timeout_s,
-                      signal_after=signal_of(entry))
+    outcome = observe(
+        SCRIPTS / entry["script"],
+        args,
+        entry["ranks"],
+        logs=logs,
+        name=name,
+        env=env,
+        timeout_s=timeout_s,
+        signal_after=signal_of(entry),
+    )
     if outcome.folder:
         (outcome.folder / "stdout.txt").write_text(outcome.stdout)
     wrong = ["timed out"] if outcome.timed_out else []
@@ -142,7 +174,9 @@ def main() -> int:
     p.add_argument("--fault", choices=["on", "off", "both"], default="both")
     p.add_argument("--steps", type=int, help="steps of each run instead of those of faults.json")
     p.add_argument("--timeout", type=float, default=300, help="seconds per run")
-    p.add_argument("--bare", action="store_true", help="compare every exit code with a bare launch, not only those that may differ")
+    p.add_argument(
+        "--bare", action="store_true", help="compare every exit code with a bare launch, not only those that may differ"
+    )
     p.add_argument("--keep", type=Path, help="keep the run folders here")
     a = p.parse_args()
     require_binary()

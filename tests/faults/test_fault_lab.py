@@ -7,20 +7,34 @@ import subprocess
 import sys
 from pathlib import Path
 
+import judge
 import pytest
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
-import judge  # noqa: E402
 
 ENTRIES = {e["id"]: e for e in json.loads((HERE / "faults.json").read_text())["faults"]}
-SHARE = [("R16", "none", "on", 100), ("R15", "stepscope", "on", 100), ("X1", "none", "on", 100), ("X0", "none", "off", 100),
-         ("X3", "stepscope", "on", 170)]
+SHARE = [
+    ("R16", "none", "on", 100),
+    ("R15", "stepscope", "on", 100),
+    ("X1", "none", "on", 100),
+    ("X0", "none", "off", 100),
+    ("X3", "stepscope", "on", 170),
+]
 
 
-def finding(kind: str, ranks: list[int], severity: str = "crit", phase: str | None = None, first: int | None = 0) -> dict:
-    return {"kind": kind, "severity": severity, "scope": "ranks" if ranks else "job", "ranks": ranks, "phase": phase, "cause": None,
-            "steps": {"first": first, "last": 9, "detected": 9}, "cost": {"share": 0.3, "seconds": 1.0}}
+def finding(
+    kind: str, ranks: list[int], severity: str = "crit", phase: str | None = None, first: int | None = 0
+) -> dict:
+    return {
+        "kind": kind,
+        "severity": severity,
+        "scope": "ranks" if ranks else "job",
+        "ranks": ranks,
+        "phase": phase,
+        "cause": None,
+        "steps": {"first": first, "last": 9, "detected": 9},
+        "cost": {"share": 0.3, "seconds": 1.0},
+    }
 
 
 def problems(entry: str, on: bool, *findings: dict) -> list[str]:
@@ -32,11 +46,18 @@ def test_the_right_finding_is_right() -> None:
     assert problems("R16", True, finding("COMPUTE_STRAGGLER", [1], phase="backward", first=2)) == []
 
 
-@pytest.mark.parametrize("wrong", [
-    finding("COMPUTE_STRAGGLER", [0], phase="backward"), finding("COMPUTE_STRAGGLER", [1], phase="forward"),
-    finding("COMPUTE_STRAGGLER", [1], "info", "backward"), finding("INPUT_STRAGGLER", [1], phase="backward"),
-    finding("COMPUTE_STRAGGLER", [1], phase="backward", first=3), finding("COMPUTE_STRAGGLER", [0, 1], phase="backward"),
-    finding("COMPUTE_STRAGGLER", [], phase="backward") | {"scope": "ranks"}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        finding("COMPUTE_STRAGGLER", [0], phase="backward"),
+        finding("COMPUTE_STRAGGLER", [1], phase="forward"),
+        finding("COMPUTE_STRAGGLER", [1], "info", "backward"),
+        finding("INPUT_STRAGGLER", [1], phase="backward"),
+        finding("COMPUTE_STRAGGLER", [1], phase="backward", first=3),
+        finding("COMPUTE_STRAGGLER", [0, 1], phase="backward"),
+        finding("COMPUTE_STRAGGLER", [], phase="backward") | {"scope": "ranks"},
+    ],
+)
 def test_a_wrong_finding_is_wrong(wrong: dict) -> None:
     assert problems("R16", True, wrong)
 
@@ -69,10 +90,24 @@ def test_a_job_finding_names_no_rank() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("entry", "tool", "fault", "steps"), SHARE, ids=[f"{e}-{t}-{f}" for e, t, f, _ in SHARE])
 def test_real_job(entry: str, tool: str, fault: str, steps: int, tmp_path: Path) -> None:
-    command = [sys.executable, str(HERE / "run_faults.py"), "--ids", entry, "--tool", tool, "--fault", fault, "--steps", str(steps),
-               "--keep", str(tmp_path)]
+    command = [
+        sys.executable,
+        str(HERE / "run_faults.py"),
+        "--ids",
+        entry,
+        "--tool",
+        tool,
+        "--fault",
+        fault,
+        "--steps",
+        str(steps),
+        "--keep",
+        str(tmp_path),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
-    if fault == "off" and done.returncode:  # a shared machine may slow down a rank for seconds, and to say so is right: twice it is not
+    if (
+        fault == "off" and done.returncode
+    ):  # a shared machine may slow down a rank for seconds, and to say so is right: twice it is not
         print(done.stdout)
         done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -6,22 +6,25 @@ The fakes are built with the C++ tests; STEPSCOPE_TEST_FAKES names their folder 
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "support"))
+from injected import Runner
 
-from injected import Runner  # noqa: E402
+ROOT = Path(__file__).resolve().parents[2]
+
 
 JOBS = ROOT / "tests" / "gpu" / "jobs"
 
 
 def fakes_folder() -> Path | None:
     named = os.environ.get("STEPSCOPE_TEST_FAKES")
-    folders = [Path(named)] if named else [ROOT / "build" / preset / "src" / "recorder" for preset in ("dev", "asan", "release")]
+    folders = (
+        [Path(named)]
+        if named
+        else [ROOT / "build" / preset / "src" / "recorder" for preset in ("dev", "asan", "release")]
+    )
     return next((f for f in folders if (f / "libfake_cuda.so").exists()), None)
 
 

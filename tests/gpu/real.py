@@ -28,7 +28,9 @@ def package() -> Path:
     return Path(named) if named else Path(importlib.util.find_spec("stepscope").origin).parent
 
 
-def start(job: list[str], ranks: int, hooked: bool, env: dict[str, str], timeout: float) -> tuple[str, list[ring.Ring], int]:
+def start(
+    job: list[str], ranks: int, hooked: bool, env: dict[str, str], timeout: float
+) -> tuple[str, list[ring.Ring], int]:
     """Runs a job; returns its stdout and stderr, its rings by rank, and its exit code."""
     shm = Path(tempfile.mkdtemp(prefix="ss-real-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None))
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("STEPSCOPE", "RANK", "WORLD_SIZE"))}
@@ -43,7 +45,12 @@ def start(job: list[str], ranks: int, hooked: bool, env: dict[str, str], timeout
     launch = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"] if ranks else []
     try:
         done = subprocess.run(
-            [sys.executable, *launch, *job], env=environment, capture_output=True, text=True, timeout=timeout, check=False
+            [sys.executable, *launch, *job],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
         )
         return done.stdout + done.stderr, ring.read_all(shm), done.returncode
     except subprocess.TimeoutExpired as error:
@@ -52,7 +59,9 @@ def start(job: list[str], ranks: int, hooked: bool, env: dict[str, str], timeout
         shutil.rmtree(shm, ignore_errors=True)
 
 
-def train(*arguments: str, ranks: int = 0, hooked: bool = True, env: dict[str, str] | None = None, timeout: float = 120):
+def train(
+    *arguments: str, ranks: int = 0, hooked: bool = True, env: dict[str, str] | None = None, timeout: float = 120
+):
     return start([str(HERE / "jobs" / "train_gpu.py"), *arguments], ranks, hooked, env or {}, timeout)
 
 
@@ -145,10 +154,18 @@ def versions() -> dict[str, str]:
     import torch
 
     driver = subprocess.run(
-        ["nvidia-smi", "--query-gpu=driver_version,name", "--format=csv,noheader"], capture_output=True, text=True, check=False
+        ["nvidia-smi", "--query-gpu=driver_version,name", "--format=csv,noheader"],
+        capture_output=True,
+        text=True,
+        check=False,
     ).stdout.splitlines()
     nccl = ".".join(map(str, torch.cuda.nccl.version())) if torch.distributed.is_nccl_available() else "none"
-    return {"torch": torch.__version__, "nccl": nccl, "driver_and_gpu": driver[0] if driver else "?", "gpus": str(len(driver))}
+    return {
+        "torch": torch.__version__,
+        "nccl": nccl,
+        "driver_and_gpu": driver[0] if driver else "?",
+        "gpus": str(len(driver)),
+    }
 
 
 def report(name: str, ok: bool, **figures: object) -> bool:

@@ -1,6 +1,6 @@
 """Two to four GPUs: stragglers of each kind under DDP and FSDP2, from the device records alone.
 
-    python tests/gpu/real_ddp.py --gpus 2 [--faults none,backward,…] [--mode auto|fsdp]     # about 20 s per fault
+python tests/gpu/real_ddp.py --gpus 2 [--faults none,backward,…] [--mode auto|fsdp]     # about 20 s per fault
 """
 
 from __future__ import annotations
@@ -21,7 +21,19 @@ FAULTS = ("none", "backward", "forward", "optimizer", "host", "input", "bandwidt
 def one(fault: str, gpus: int, mode: str, env: dict[str, str]) -> bool:
     culprit = gpus - 1
     out, boxes, code = train(
-        "--steps", "60", "--onset", "10", "--fault", fault, "--rank", str(culprit), "--mode", mode, ranks=gpus, env=env, timeout=150
+        "--steps",
+        "60",
+        "--onset",
+        "10",
+        "--fault",
+        fault,
+        "--rank",
+        str(culprit),
+        "--mode",
+        mode,
+        ranks=gpus,
+        env=env,
+        timeout=150,
     )
     boxes = [b for b in boxes if b.rank >= 0 and b.of("Optimizer<")]
     name = f"{mode}_{fault}"
@@ -72,8 +84,14 @@ def exposed_against_profiler(gpus: int, env: dict[str, str]) -> bool:
         return report("exposed_vs_profiler", False, why="no device times")
     off = statistics.median(abs(o - t) for o, t in pairs)
     theirs = statistics.median(t for _, t in pairs)
-    return report("exposed_vs_profiler", off <= max(0.05 * theirs, 0.1), ours_ms=round(statistics.median(o for o, _ in pairs), 3),
-                  profiler_ms=round(theirs, 3), median_off_us=round(off * 1e3, 1), steps=len(pairs))
+    return report(
+        "exposed_vs_profiler",
+        off <= max(0.05 * theirs, 0.1),
+        ours_ms=round(statistics.median(o for o, _ in pairs), 3),
+        profiler_ms=round(theirs, 3),
+        median_off_us=round(off * 1e3, 1),
+        steps=len(pairs),
+    )
 
 
 def main() -> int:
@@ -86,7 +104,11 @@ def main() -> int:
     arguments = parser.parse_args()
     print(json.dumps(real.versions()), flush=True)
     # Every collective is compared here, so every step is timed; by itself the recorder times one in sixteen.
-    env = {"CUDA_DEVICE_MAX_CONNECTIONS": "1", "STEPSCOPE_NCCL": "end_events"} if arguments.one_queue else {"STEPSCOPE_NCCL": "events"}
+    env = (
+        {"CUDA_DEVICE_MAX_CONNECTIONS": "1", "STEPSCOPE_NCCL": "end_events"}
+        if arguments.one_queue
+        else {"STEPSCOPE_NCCL": "events"}
+    )
     if arguments.exposed:
         return 0 if exposed_against_profiler(arguments.gpus, env) else 1
     results = [one(fault, arguments.gpus, arguments.mode, env) for fault in arguments.faults.split(",")]

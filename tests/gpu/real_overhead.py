@@ -106,7 +106,9 @@ def main() -> int:
     parser.add_argument("--sizes", default=",".join(SIZES))
     parser.add_argument("--arms", default="", help=f"of {', '.join(ARMS)}; bare among them")
     parser.add_argument("--one-queue", action="store_true")
-    parser.add_argument("--seconds", type=float, default=0, help="no new round of a size after so many seconds (0: no limit)")
+    parser.add_argument(
+        "--seconds", type=float, default=0, help="no new round of a size after so many seconds (0: no limit)"
+    )
     chosen = parser.parse_args()
     print(json.dumps(real.versions()), flush=True)
     import torch  # noqa: F401  (for the forks)
@@ -135,12 +137,21 @@ def main() -> int:
             if len(this) == len(arms):
                 for name, ms in this.items():
                     times[name].append(ms)
-        row: dict[str, object] = {"size": size, "gpus": chosen.gpus, "one_queue": chosen.one_queue, "rounds": len(times["bare"]), "records": seen}
+        row: dict[str, object] = {
+            "size": size,
+            "gpus": chosen.gpus,
+            "one_queue": chosen.one_queue,
+            "rounds": len(times["bare"]),
+            "records": seen,
+        }
         for name, values in times.items():
             ratios = [v / b for v, b in zip(values, times["bare"])]
             if ratios:
-                row[name] = {"step_ms": round(statistics.median(values), 4), "ratio": round(statistics.median(ratios), 4),
-                             "ratios": [round(r, 3) for r in ratios]}
+                row[name] = {
+                    "step_ms": round(statistics.median(values), 4),
+                    "ratio": round(statistics.median(ratios), 4),
+                    "ratios": [round(r, 3) for r in ratios],
+                }
         print(json.dumps(row), flush=True)
     return failed > 0
 

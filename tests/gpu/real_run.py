@@ -57,7 +57,13 @@ def jobs(gpus: int) -> dict[str, Job]:
         "ddp_input": straggler("input", "INPUT_STRAGGLER", "input_wait", "--ms", "30"),
         "ddp_host": straggler("host", "STRAGGLER", None, "--ms", "30"),
         "ddp_launch": straggler("launch", "COMPUTE_STRAGGLER", None, cause="launch_bound"),
-        "ddp_slow_link": Job(["--fault", "bandwidth", "--steps", "120", *small, "--width", "1024"], gpus, ("COMM_BOUND",), onset=None, env=slow_link),
+        "ddp_slow_link": Job(
+            ["--fault", "bandwidth", "--steps", "120", *small, "--width", "1024"],
+            gpus,
+            ("COMM_BOUND",),
+            onset=None,
+            env=slow_link,
+        ),
         "fsdp_none": Job(["--steps", "80", *fsdp], gpus),
         "fsdp_backward": straggler("backward", "COMPUTE_STRAGGLER", "backward", "--ms", "40", *fsdp),
         "fsdp_forward": straggler("forward", "COMPUTE_STRAGGLER", "forward", "--ms", "40", *fsdp),
@@ -68,13 +74,36 @@ def jobs(gpus: int) -> dict[str, Job]:
     one = {
         "none": Job(["--steps", "150"], 0),
         "item": Job(["--steps", "150", "--fault", "item", "--onset", "0"], 0, ("SYNC_STALL",), onset=0),
-        "host_bound": Job(["--steps", "400", "--layers", "8", "--width", "64", "--batch", "2", "--length", "16"], 0, ("HOST_BOUND",), onset=0),
+        "host_bound": Job(
+            ["--steps", "400", "--layers", "8", "--width", "64", "--batch", "2", "--length", "16"],
+            0,
+            ("HOST_BOUND",),
+            onset=0,
+        ),
         "h2d": Job(["--steps", "100", "--fault", "h2d", *small], 0, ("H2D_BOUND",), onset=0),
-        "creep": Job(["--steps", "200", "--fault", "creep", "--onset", "0", "--mb", "8", "--layers", "2"], 0, ("MEMORY_CREEP",), onset=0),
+        "creep": Job(
+            ["--steps", "200", "--fault", "creep", "--onset", "0", "--mb", "8", "--layers", "2"],
+            0,
+            ("MEMORY_CREEP",),
+            onset=0,
+        ),
         "lengths": Job(["--steps", "150", "--fault", "lengths", "--onset", "0", "--layers", "2"], 0),
-        "fragment": Job(["--steps", "150", "--fault", "fragment", "--onset", "0", "--layers", "2"], 0, ("MEMORY_FRAGMENTATION",), onset=0),
-        "pressure": Job(["--steps", "150", "--fault", "pressure", "--onset", "0", "--layers", "2"], 0, ("MEMORY_PRESSURE",), onset=0),
-        "oom": Job(["--steps", "150", "--fault", "oom", "--onset", "60", "--layers", "2"], 0, ("MEMORY_PRESSURE",), cause="out_of_memory", onset=None),
+        "fragment": Job(
+            ["--steps", "150", "--fault", "fragment", "--onset", "0", "--layers", "2"],
+            0,
+            ("MEMORY_FRAGMENTATION",),
+            onset=0,
+        ),
+        "pressure": Job(
+            ["--steps", "150", "--fault", "pressure", "--onset", "0", "--layers", "2"], 0, ("MEMORY_PRESSURE",), onset=0
+        ),
+        "oom": Job(
+            ["--steps", "150", "--fault", "oom", "--onset", "60", "--layers", "2"],
+            0,
+            ("MEMORY_PRESSURE",),
+            cause="out_of_memory",
+            onset=None,
+        ),
         "graph": Job(["--steps", "150", "--layers", "2", "--compile", "reduce-overhead"], 0),
     }
     return {**(many if gpus > 1 else {}), **one}
@@ -85,8 +114,16 @@ def loud(summary: dict) -> list[dict]:
 
 
 def short(f: dict) -> str:
-    parts = [f["kind"], f["severity"], "r" + ",".join(map(str, f["ranks"])) if f["ranks"] else f["scope"], f["phase"], f["cause"],
-             f"first={f['steps']['first']}", f"detected={f['steps']['detected']}", f"share={f['cost']['share']}"]
+    parts = [
+        f["kind"],
+        f["severity"],
+        "r" + ",".join(map(str, f["ranks"])) if f["ranks"] else f["scope"],
+        f["phase"],
+        f["cause"],
+        f"first={f['steps']['first']}",
+        f"detected={f['steps']['detected']}",
+        f"share={f['cost']['share']}",
+    ]
     return " ".join(str(p) for p in parts if p)
 
 
@@ -95,11 +132,20 @@ def right(job: Job, gpus: int, summary: dict) -> bool:
     if not job.kinds:
         return not said
     for f in said:
-        if f["kind"] not in job.kinds or (job.phase and f["phase"] != job.phase) or (job.cause and f["cause"] != job.cause):
+        if (
+            f["kind"] not in job.kinds
+            or (job.phase and f["phase"] != job.phase)
+            or (job.cause and f["cause"] != job.cause)
+        ):
             continue
         if job.ranks > 1 and job.onset is not None and f["ranks"] != [gpus - 1]:
             continue
-        if job.onset is not None and f["steps"]["detected"] is not None and f["steps"]["detected"] - job.onset > 20 and job.ranks > 1:
+        if (
+            job.onset is not None
+            and f["steps"]["detected"] is not None
+            and f["steps"]["detected"] - job.onset > 20
+            and job.ranks > 1
+        ):
             continue
         return True
     return False
@@ -107,9 +153,24 @@ def right(job: Job, gpus: int, summary: dict) -> bool:
 
 def run(name: str, job: Job, gpus: int, logs: Path, binary: str) -> bool:
     launch = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={job.ranks}"] if job.ranks else []
-    command = [binary, "run", "--keep-rings", "--run-name", name, "--logs-dir", str(logs), "--", sys.executable, *launch, TRAIN, *job.arguments]
+    command = [
+        binary,
+        "run",
+        "--keep-rings",
+        "--run-name",
+        name,
+        "--logs-dir",
+        str(logs),
+        "--",
+        sys.executable,
+        *launch,
+        TRAIN,
+        *job.arguments,
+    ]
     try:
-        done = subprocess.run(command, env={**os.environ, **(job.env or {})}, capture_output=True, text=True, timeout=100, check=False)
+        done = subprocess.run(
+            command, env={**os.environ, **(job.env or {})}, capture_output=True, text=True, timeout=100, check=False
+        )
         code, said = done.returncode, done.stdout + done.stderr
     except subprocess.TimeoutExpired as error:
         code, said = -1, f"TIMEOUT {error.stdout} {error.stderr}"
@@ -117,9 +178,17 @@ def run(name: str, job: Job, gpus: int, logs: Path, binary: str) -> bool:
         summary = json.loads((logs / name / "final_summary.json").read_text())
     except (OSError, ValueError) as error:
         return real.report(name, False, code=code, error=str(error), out=said[-2000:])
-    ledger = {k: round(v["share"], 3) for k, v in ((summary.get("ledger") or {}).get("job") or {}).items() if v.get("share")}
-    return real.report(name, right(job, gpus, summary), code=code, findings=[short(f) for f in summary["findings"]], ledger=ledger,
-                       lines=said[-1500:] if code and not job.kinds else "")
+    ledger = {
+        k: round(v["share"], 3) for k, v in ((summary.get("ledger") or {}).get("job") or {}).items() if v.get("share")
+    }
+    return real.report(
+        name,
+        right(job, gpus, summary),
+        code=code,
+        findings=[short(f) for f in summary["findings"]],
+        ledger=ledger,
+        lines=said[-1500:] if code and not job.kinds else "",
+    )
 
 
 def main() -> int:

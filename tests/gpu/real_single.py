@@ -1,6 +1,6 @@
 """One GPU: phase times against torch.profiler on the same steps, syncs with their line, memory growth, CUDA graphs.
 
-    python tests/gpu/real_single.py        # about 2 minutes; exit code 0 = all within bounds
+python tests/gpu/real_single.py        # about 2 minutes; exit code 0 = all within bounds
 """
 
 from __future__ import annotations
@@ -79,7 +79,9 @@ def item() -> bool:
     wanted = "train_gpu.py:" + str(next(i + 1 for i, text in enumerate(lines) if "# LINE item" in text))
     ok = code == 0 and wanted in sites and sum(boxes[0].names.get((11, b.a)) == wanted for b, _ in spans) >= 30
     figures = [(e.time - b.time) / 1e6 for b, e in spans if boxes[0].names.get((11, b.a)) == wanted]
-    return report("item", ok, sites=sorted(sites), spans=len(spans), median_ms=median(figures, 0), out="" if ok else out[-1500:])
+    return report(
+        "item", ok, sites=sorted(sites), spans=len(spans), median_ms=median(figures, 0), out="" if ok else out[-1500:]
+    )
 
 
 def creep() -> bool:
@@ -112,7 +114,13 @@ def graphs() -> bool:
     late = [v for v in table["step"][20:] if v is not None]
     state = state_of(boxes)
     captured = sum(bool(r.flags & 1) for r in boxes[0].of("GpuMark"))
-    return report("cuda_graphs", len(late) >= 8 and state["errors"] == 0, captured=captured, step_ms=median(table["step"], 20), **state)
+    return report(
+        "cuda_graphs",
+        len(late) >= 8 and state["errors"] == 0,
+        captured=captured,
+        step_ms=median(table["step"], 20),
+        **state,
+    )
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@
 # Each part prints one JSON line per check; the last line says how many parts failed. PYTHON names the interpreter; JOBS=a,b limits
 # the part `run` to these jobs, KEEP=FOLDER keeps its summaries and black boxes; COST=FLAGS are those of overhead2.
 set -u
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../.." || exit 2
 PYTHON=${PYTHON:-python3}
 WHEEL=${1:?usage: tests/gpu/run_gpu.sh WHEEL [part…]}
 shift
@@ -19,7 +19,8 @@ FOLDER=$(mktemp -d)
 trap 'rm -rf "$FOLDER"' EXIT
 "$PYTHON" -m zipfile -e "$WHEEL" "$FOLDER" || exit 2
 chmod +x "$FOLDER"/stepscope-*.data/scripts/stepscope
-export STEPSCOPE_PYTHON_DIR="$FOLDER" STEPSCOPE_BINARY="$(echo "$FOLDER"/stepscope-*.data/scripts/stepscope)" STEPSCOPE_TEST_PACKAGE="$FOLDER/stepscope" PYTHONPATH="$FOLDER${PYTHONPATH:+:$PYTHONPATH}"
+STEPSCOPE_BINARY=$(echo "$FOLDER"/stepscope-*.data/scripts/stepscope)
+export STEPSCOPE_BINARY STEPSCOPE_PYTHON_DIR="$FOLDER" STEPSCOPE_TEST_PACKAGE="$FOLDER/stepscope" PYTHONPATH="$FOLDER${PYTHONPATH:+:$PYTHONPATH}"
 "$PYTHON" -c 'import stepscope._native as n; print("native:", n.__file__)' || exit 2
 PARTS=("$@")
 if [ ${#PARTS[@]} -eq 0 ] || [ "${PARTS[0]}" = all ]; then
@@ -39,7 +40,7 @@ for part in "${PARTS[@]}"; do
     one_queue) "$PYTHON" tests/gpu/real_ddp.py --gpus 2 --one-queue --faults none ;;
     overhead) "$PYTHON" tests/gpu/real_overhead.py && "$PYTHON" tests/gpu/real_overhead.py --one-queue --sizes short ;;
     overhead2) "$PYTHON" tests/gpu/real_overhead.py --gpus 2 ${COST:---sizes short,middle,long} ;;
-    step_cost) "$PYTHON" bench/step_cost.py gpu $([ "$GPUS" -ge 2 ] && echo gpu_ddp) ;;
+    step_cost) if [ "$GPUS" -ge 2 ]; then "$PYTHON" bench/step_cost.py gpu gpu_ddp; else "$PYTHON" bench/step_cost.py gpu; fi ;;
     *) echo "unknown part $part"; false ;;
   esac || FAILED=$((FAILED + 1))
 done

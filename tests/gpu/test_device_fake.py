@@ -27,7 +27,9 @@ def test_phases_have_device_times(phases):
     assert len(begins) == len(ends) >= 18
     for begin, end in zip(begins, ends):
         assert begin.b == end.b == 1
-        assert 7.99 <= ((end.d - begin.d) % 2**64) / 1e6 < 12.0  # signed clocks; the work, and what the host needed before it
+        assert (
+            7.99 <= ((end.d - begin.d) % 2**64) / 1e6 < 12.0
+        )  # signed clocks; the work, and what the host needed before it
     assert len(marks(box, FORWARD, BEGIN)) >= 15  # the root is found after the first step
     assert len(marks(box, OPTIMIZER, END)) == 20
 

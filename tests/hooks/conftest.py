@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from hook_jobs import make_runner
+
 from injected import Runner
 
 

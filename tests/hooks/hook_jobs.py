@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
+
+from injected import PACKAGE, Runner
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-sys.path.insert(0, str(HERE.parent / "support"))
 
-from injected import PACKAGE, Runner  # noqa: E402
 
 JOBS = HERE / "jobs"
 

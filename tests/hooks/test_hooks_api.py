@@ -8,16 +8,20 @@ import sys
 from pathlib import Path
 
 import pytest
+from hook_jobs import PACKAGE, make_runner
 
 import ring
-from hook_jobs import PACKAGE, make_runner
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def python(code: str, shm=None, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", code], env=make_runner().environment(shm, env), capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", code],
+        env=make_runner().environment(shm, env),
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
 
 
@@ -102,7 +106,15 @@ def test_marks_of_a_loop_without_torch(run):
     done = run([sys.executable, "-c", API]).check()
     (box,) = done.rings
     assert box.evidence & 1 and (box.rank, box.world_size) == (0, 1)
-    for what, n in {"Step": 4, "UserPhase": 4, "Fetch": 4, "Forward": 3, "H2d": 3, "Backward": 3, "Optimizer": 3}.items():
+    for what, n in {
+        "Step": 4,
+        "UserPhase": 4,
+        "Fetch": 4,
+        "Forward": 3,
+        "H2d": 3,
+        "Backward": 3,
+        "Optimizer": 3,
+    }.items():
         assert box.count(what + ">") == box.count(what + "<") == n, what
     assert {"augment", "later"} <= set(box.named(5)) and {"loss", "tokens"} <= set(box.named(6))
     import struct
@@ -127,5 +139,7 @@ def test_no_shared_memory_is_no_error(shm):
 
 def test_final_summary_reads_the_file(tmp_path):
     (tmp_path / "final_summary.json").write_text('{"schema_version": 1}')
-    done = python("import stepscope; print(stepscope.final_summary()['schema_version'])", STEPSCOPE_RUN_DIR=str(tmp_path))
+    done = python(
+        "import stepscope; print(stepscope.final_summary()['schema_version'])", STEPSCOPE_RUN_DIR=str(tmp_path)
+    )
     assert done.stdout == "1\n", done.stderr

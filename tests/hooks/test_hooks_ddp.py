@@ -5,9 +5,9 @@ from __future__ import annotations
 import statistics
 
 import pytest
+from test_hooks_loops import sections
 
 import ring
-from test_hooks_loops import sections
 
 torch = pytest.importorskip("torch")
 GROUP_HOOKS = hasattr(torch._C._distributed_c10d.ProcessGroup, "register_pre_hook")
@@ -124,7 +124,10 @@ def test_synchronous_calls_are_waited_for(parts):
 
 def test_monitored_barrier_is_a_wait(parts):
     for part in parts:
-        assert [(r.what, r.d) for r in part["monitored"] if r.kind == "Wait" and r.d == 12] == [("Wait>", 12), ("Wait<", 12)]
+        assert [(r.what, r.d) for r in part["monitored"] if r.kind == "Wait" and r.d == 12] == [
+            ("Wait>", 12),
+            ("Wait<", 12),
+        ]
 
 
 @needs_group_hooks

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from test_hooks_loops import sections
 
 
@@ -20,7 +19,13 @@ def test_exceptions_are_the_users_own(hooked):
 
 def test_ends_are_written(hooked):
     parts = sections(hooked.rings[0])
-    for name, kind in (("forward", "Forward"), ("backward", "Backward"), ("loader", "Fetch"), ("saving", "Save"), ("scaler", "ScalerStep")):
+    for name, kind in (
+        ("forward", "Forward"),
+        ("backward", "Backward"),
+        ("loader", "Fetch"),
+        ("saving", "Save"),
+        ("scaler", "ScalerStep"),
+    ):
         whats = [r.what for r in parts[name] if r.kind == kind]
         assert whats and whats.count(kind + ">") == whats.count(kind + "<"), (name, whats)
     assert [r.flags for r in parts["loader"] if r.what == "Fetch<"] == [2]

@@ -116,5 +116,11 @@ def test_as_a_module_and_as_an_archive(run, tmp_path):
 
 
 def test_a_probe_alone_imports_nothing(run):
-    done = run([sys.executable, "-c", FIRST["probe"] + "\nimport sys; print('torch' in sys.modules, 'stepscope' in sys.modules)"])
+    done = run(
+        [
+            sys.executable,
+            "-c",
+            FIRST["probe"] + "\nimport sys; print('torch' in sys.modules, 'stepscope' in sys.modules)",
+        ]
+    )
     assert done.check().out == "False False\n"

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from hook_jobs import JOBS, PACKAGE, ROOT
 
 
@@ -73,7 +72,11 @@ def test_sitecustomize_and_usercustomize_run_once(run, tmp_path):
     path = f"{PACKAGE / '_inject'}:{tmp_path}"
     assert run([sys.executable, "-c", "print('main')"], env={"PYTHONPATH": path}).check().out == "site\nmain\n"
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    outside = [str(Path(sys.base_prefix, "bin", version)), "-c", "print('main')"]  # virtual environments have no usercustomize
+    outside = [
+        str(Path(sys.base_prefix, "bin", version)),
+        "-c",
+        "print('main')",
+    ]  # virtual environments have no usercustomize
     assert run(outside, env={"PYTHONPATH": path}).check().out == "site\nuser\nmain\n"
 
 
@@ -85,7 +88,9 @@ def test_ignored_environment_without_torch(run, flags):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not (PACKAGE.parent / "stepscope.pth").exists(), reason="the package under test is not installed")
-@pytest.mark.parametrize("flags, path", [(["-E"], None), (["-I"], None), ([], "nothing/of/ours")], ids=["E", "I", "own_path"])
+@pytest.mark.parametrize(
+    "flags, path", [(["-E"], None), (["-I"], None), ([], "nothing/of/ours")], ids=["E", "I", "own_path"]
+)
 def test_hooks_come_in_where_pythonpath_is_not_ours(run, flags, path):
     """By stepscope.pth in the site-packages of the training's interpreter."""
     code = f"import runpy, sys; sys.path.insert(0, {str(JOBS)!r}); runpy.run_path({str(JOBS / 'train.py')!r}, run_name='__main__')"
@@ -103,7 +108,9 @@ def test_the_pth_file_is_silent_without_a_package(run, tmp_path):
     code = f"import site; site.addsitedir({str(tmp_path)!r}); print('on')"
     assert run([sys.executable, "-c", code]).check().out == "on\n"
     (tmp_path / "stepscope" / "_inject").mkdir(parents=True)
-    (tmp_path / "stepscope" / "_inject" / "sitecustomize.py").write_bytes((PACKAGE / "_inject/sitecustomize.py").read_bytes())
+    (tmp_path / "stepscope" / "_inject" / "sitecustomize.py").write_bytes(
+        (PACKAGE / "_inject/sitecustomize.py").read_bytes()
+    )
     done = run([sys.executable, "-I", "-c", code]).check()
     assert (done.out, done.err) == ("on\n", "")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from test_hooks_loops import sections
 
 
@@ -73,7 +72,15 @@ def test_a_broken_sample_passes_through(hooked):
 
 
 # What a look at a batch tells: rows, and tokens where it has them. Absent = nothing, and nobody's code was run.
-SHAPES = {"tensor": (6, 0), "pair": (5, 0), "nested": (4, 0), "ids": (3, 384), "dict": (7, 0), "tokens": (2, 128), "encoding": (2, 64)}
+SHAPES = {
+    "tensor": (6, 0),
+    "pair": (5, 0),
+    "nested": (4, 0),
+    "ids": (3, 384),
+    "dict": (7, 0),
+    "tokens": (2, 128),
+    "encoding": (2, 64),
+}
 
 
 def test_shapes_of_batches(run):

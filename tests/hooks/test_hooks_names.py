@@ -61,7 +61,7 @@ def test_members_are_named_by_ranges(run):
         (list(range(0, 8192, 8)), "0-8184:8"),
         ([0, 1, 2, 3, 8, 9, 10, 11], "0-3,8-11"),
         ([0, 4, 5, 6, 7, 9], "0,4-7,9"),
-        (list(range(0, 40, 2)) + [41], "0-38:2,41"),
+        ([*list(range(0, 40, 2)), 41], "0-38:2,41"),
     ):
         assert groups.ranges(ranks) == text
     assert len(groups.ranges(list(range(100_000)))) < 100

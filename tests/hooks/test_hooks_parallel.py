@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 
 import pytest
-
 from test_hooks_ddp import P2P, RECV, SEND, key, needs_group_hooks
 from test_hooks_loops import sections
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from test_hooks_loops import sections
 
 

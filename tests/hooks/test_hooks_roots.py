@@ -12,7 +12,9 @@ SHAPES = {  # name of the module whose forward is timed, forwards per step, step
 }
 
 
-@pytest.mark.parametrize("shape", ["never_called", *[pytest.param(s, marks=pytest.mark.slow) for s in SHAPES if s != "never_called"]])
+@pytest.mark.parametrize(
+    "shape", ["never_called", *[pytest.param(s, marks=pytest.mark.slow) for s in SHAPES if s != "never_called"]]
+)
 def test_root(run, shape):
     title, per_step, known_by = SHAPES[shape]
     (box,) = run("roots.py", shape).check().rings

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from asking import HOLDS_GIL, ask, read, send
 from hook_jobs import JOBS, PACKAGE
+
+from asking import HOLDS_GIL, ask, read, send
 
 JOB = JOBS / "where.py"
 Start = Callable[..., tuple[subprocess.Popen, int, Path]]
@@ -26,8 +27,14 @@ def start(tmp_path) -> Iterator[Start]:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("STEPSCOPE_")}
         environment |= {"STEPSCOPE_SHM": str(tmp_path), "RANK": "0", "WORLD_SIZE": "1", "CUDA_VISIBLE_DEVICES": ""}
         environment |= {"PYTHONPATH": f"{PACKAGE / '_inject'}:{PACKAGE.parent}"} | variables
-        process = subprocess.Popen([sys.executable, str(JOB), *words], env=environment, stdin=subprocess.PIPE,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [sys.executable, str(JOB), *words],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         started.append(process)
         assert process.stdout is not None
         pid, path = process.stdout.readline().split()
@@ -118,6 +125,6 @@ def test_other_signals_of_that_number_and_forked_children_are_left_alone(start):
 def test_switched_off_it_listens_to_nothing(start):
     _process, pid, path = start("sleeps", STEPSCOPE_STACKS="off")
     assert read(path).signal == 0
-    caught = next(l for l in Path(f"/proc/{pid}/status").read_text().splitlines() if l.startswith("SigCgt"))
+    caught = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("SigCgt"))
     mask = int(caught.split()[1], 16)
     assert all(not mask >> (n - 1) & 1 for n in range(signal.SIGRTMIN + 7, signal.SIGRTMAX + 1))

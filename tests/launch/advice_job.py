@@ -38,8 +38,14 @@ def loader_of(how: str) -> DataLoader:
 def main(how: str) -> None:
     torch.manual_seed(0)
     dist.init_process_group("gloo")
-    layers = [torch.nn.Linear(16, 64), torch.nn.BatchNorm1d(64) if how == "wrong" else torch.nn.LayerNorm(64), torch.nn.Linear(64, 4)]
-    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*layers), find_unused_parameters=how == "wrong")
+    layers = [
+        torch.nn.Linear(16, 64),
+        torch.nn.BatchNorm1d(64) if how == "wrong" else torch.nn.LayerNorm(64),
+        torch.nn.Linear(64, 4),
+    ]
+    model = torch.nn.parallel.DistributedDataParallel(
+        torch.nn.Sequential(*layers), find_unused_parameters=how == "wrong"
+    )
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     loader = loader_of(how)
     for epoch in range(EPOCHS):

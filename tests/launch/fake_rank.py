@@ -40,8 +40,14 @@ def start_ticks() -> int:
 class FakeRank:
     """One rank's black box. Without STEPSCOPE_SHM it is off and does nothing."""
 
-    def __init__(self, rank: int | None = None, world: int | None = None, capacity: int = 4096, evidence: bool = True,
-                 version: int = 1):
+    def __init__(
+        self,
+        rank: int | None = None,
+        world: int | None = None,
+        capacity: int = 4096,
+        evidence: bool = True,
+        version: int = 1,
+    ):
         env = os.environ
         self.rank = int(env.get("RANK", 0)) if rank is None else rank
         self.world = int(env.get("WORLD_SIZE", 1)) if world is None else world
@@ -58,10 +64,20 @@ class FakeRank:
         self.map = mmap.mmap(fd, size)
         os.close(fd)
         now = time.monotonic_ns()
-        self.map[0:32] = struct.pack("<8sIIIIQ", b"STEPSCOP", version, HEADER_BYTES, RECORD_BYTES, NAMES_BYTES, capacity)
+        self.map[0:32] = struct.pack(
+            "<8sIIIIQ", b"STEPSCOP", version, HEADER_BYTES, RECORD_BYTES, NAMES_BYTES, capacity
+        )
         self.map[32:48] = bytes.fromhex(env.get("STEPSCOPE_NONCE", "0" * 32))
-        self.map[48:80] = struct.pack("<iiiiiiQ", int(env.get("TORCHELASTIC_RESTART_COUNT", 0)), self.rank,
-                                      int(env.get("LOCAL_RANK", self.rank)), self.world, 0, os.getpid(), start_ticks())
+        self.map[48:80] = struct.pack(
+            "<iiiiiiQ",
+            int(env.get("TORCHELASTIC_RESTART_COUNT", 0)),
+            self.rank,
+            int(env.get("LOCAL_RANK", self.rank)),
+            self.world,
+            0,
+            os.getpid(),
+            start_ticks(),
+        )
         self.map[80:144] = socket.gethostname().encode()[:63].ljust(64, b"\0")
         self.map[144:168] = struct.pack("<QQQ", now, now, time.time_ns())
         if evidence:
@@ -72,7 +88,7 @@ class FakeRank:
     def word(self, name: str, value: int) -> None:
         """Stores a 64-bit word of the header."""
         at = _OFFSETS[name]
-        self.map[at:at + 8] = struct.pack("<Q", value)
+        self.map[at : at + 8] = struct.pack("<Q", value)
 
     def put(self, kind: int, edge: int, a: int = 0, b: int = 0, flags: int = 0) -> None:
         """Writes one record, now."""
@@ -83,9 +99,9 @@ class FakeRank:
         i = self.index
         at = HEADER_BYTES + NAMES_BYTES + (i % self.capacity) * RECORD_BYTES
         self.word("head", i + 1)
-        self.map[at:at + 8] = struct.pack("<Q", 2 * i + 1)
-        self.map[at + 8:at + 64] = payload + struct.pack("<Q", checksum(i, words))
-        self.map[at:at + 8] = struct.pack("<Q", 2 * i + 2)
+        self.map[at : at + 8] = struct.pack("<Q", 2 * i + 1)
+        self.map[at + 8 : at + 64] = payload + struct.pack("<Q", checksum(i, words))
+        self.map[at : at + 8] = struct.pack("<Q", 2 * i + 2)
         self.index += 1
 
     def name(self, kind: int, ident: int, text: str) -> None:
@@ -96,9 +112,9 @@ class FakeRank:
         at = HEADER_BYTES + self.names
         padded = (len(data) + 7) // 8 * 8
         self.word("names_head", self.names + 16 + padded)
-        self.map[at + 16:at + 16 + len(data)] = data
-        self.map[at + 4:at + 16] = struct.pack("<HHQ", kind, len(data), ident)
-        self.map[at:at + 4] = struct.pack("<I", 0x4E414D45)
+        self.map[at + 16 : at + 16 + len(data)] = data
+        self.map[at + 4 : at + 16] = struct.pack("<HHQ", kind, len(data), ident)
+        self.map[at : at + 4] = struct.pack("<I", 0x4E414D45)
         self.names += 16 + padded
 
     def step(self, ms: float = 3.0) -> None:

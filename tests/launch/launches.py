@@ -13,8 +13,6 @@ import textwrap
 import time
 import uuid
 
-import pytest
-
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job; what we start would ignore it, too
@@ -57,8 +55,9 @@ class Launch:
         kwargs.setdefault("stdin", subprocess.DEVNULL)
         env = self.environment(**kwargs.pop("env", {}))
         prefix = kwargs.pop("prefix", [])
-        process = subprocess.Popen([*prefix, binary(), *words], cwd=kwargs.pop("cwd", self.folder), env=env,
-                                   start_new_session=True, **kwargs)
+        process = subprocess.Popen(
+            [*prefix, binary(), *words], cwd=kwargs.pop("cwd", self.folder), env=env, start_new_session=True, **kwargs
+        )
         self.started.append(process)
         return process
 

@@ -9,8 +9,7 @@ import sys
 import pytest
 from launches import HERE, Launch, findings
 
-sys.path.insert(0, str(HERE.parent / "support"))
-from package import package_folder  # noqa: E402
+from package import package_folder
 
 JOB = str(HERE / "advice_job.py")
 
@@ -60,8 +59,14 @@ def test_one_unit_and_too_many_threads(launch: Launch) -> None:
 
 @pytest.mark.slow
 def test_flops_that_the_user_tells(launch: Launch) -> None:
-    summary = train(launch, "right", STEPSCOPE_FLOPS_PER_STEP="1e6", STEPSCOPE_PEAK_FLOPS="1e12", STEPSCOPE_SILENCE="all")
+    summary = train(
+        launch, "right", STEPSCOPE_FLOPS_PER_STEP="1e6", STEPSCOPE_PEAK_FLOPS="1e12", STEPSCOPE_SILENCE="all"
+    )
     assert not findings(summary, "ADVICE")
     rates = summary["throughput"]
-    assert rates["flops_per_s"] > 0 and rates["mfu"] == pytest.approx(rates["flops_per_s"] / 2e12, abs=1e-6)  # rounded in the summary
-    assert summary["per_rank"][0]["mfu"] == pytest.approx(summary["per_rank"][0]["flops_per_s"] / 1e12, abs=1e-6)  # rounded in the summary
+    assert rates["flops_per_s"] > 0 and rates["mfu"] == pytest.approx(
+        rates["flops_per_s"] / 2e12, abs=1e-6
+    )  # rounded in the summary
+    assert summary["per_rank"][0]["mfu"] == pytest.approx(
+        summary["per_rank"][0]["flops_per_s"] / 1e12, abs=1e-6
+    )  # rounded in the summary

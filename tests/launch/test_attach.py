@@ -13,10 +13,9 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from launches import HERE, binary, findings, wait_for
+from launches import binary, findings, wait_for
 
-sys.path.insert(0, str(HERE.parent / "support"))
-from package import package_folder  # noqa: E402
+from package import package_folder
 
 LOOP = """
 def loop(steps, seconds=0.002):
@@ -34,8 +33,14 @@ class Alone:
         self.folder = folder
         self.started: list[subprocess.Popen[str]] = []
 
-    def start(self, text: str, *, head: str = "import os, sys, time\nimport stepscope\n", name: str = "r", **env: str) -> subprocess.Popen[str]:
-        keep = {k: v for k, v in os.environ.items() if not k.startswith(("STEPSCOPE_", "TORCHELASTIC_")) and k not in ("RANK", "WORLD_SIZE")}
+    def start(
+        self, text: str, *, head: str = "import os, sys, time\nimport stepscope\n", name: str = "r", **env: str
+    ) -> subprocess.Popen[str]:
+        keep = {
+            k: v
+            for k, v in os.environ.items()
+            if not k.startswith(("STEPSCOPE_", "TORCHELASTIC_")) and k not in ("RANK", "WORLD_SIZE")
+        }
         keep["PATH"] = f"{os.path.dirname(binary())}:{keep['PATH']}"
         keep["PYTHONPATH"] = str(package_folder().parent)
         keep["STEPSCOPE_RUN_NAME"] = name
@@ -203,9 +208,14 @@ def test_ranks_of_one_job_share_an_agent(alone: Alone) -> None:
     assert [p.name for p in (alone.folder / "logs").iterdir()] == ["r"]
 
 
-@pytest.mark.parametrize("stand_in, reason", [("None", "no stepscope command"), ("'/bin/false'", "exit code 1"), ("'/bin/true'", "exit code 0")])
+@pytest.mark.parametrize(
+    "stand_in, reason",
+    [("None", "no stepscope command"), ("'/bin/false'", "exit code 1"), ("'/bin/true'", "exit code 0")],
+)
 def test_without_an_agent_the_program_goes_on(alone: Alone, stand_in: str, reason: str) -> None:
-    code, out, err = alone.run(f"from stepscope import _agent; _agent.binary = lambda: {stand_in}\nprint(stepscope.init()); loop(5)")
+    code, out, err = alone.run(
+        f"from stepscope import _agent; _agent.binary = lambda: {stand_in}\nprint(stepscope.init()); loop(5)"
+    )
     assert (code, out) == (0, "False\n")
     assert err.count("\n") == 1 and reason in err
 

@@ -54,7 +54,9 @@ def supervised(launch, text: str) -> dict:
 
 @pytest.mark.parametrize("how", ["SIGKILL", "SIGTERM"])
 def test_a_rank_that_is_replaced_takes_nobody_with_it(launch, how):
-    summary = supervised(launch, f"""
+    summary = supervised(
+        launch,
+        f"""
         a, b = start(0, 2), start(1, 2)
         until(a, 50), until(b, 50)
         b.send_signal(signal.{how})
@@ -63,11 +65,14 @@ def test_a_rank_that_is_replaced_takes_nobody_with_it(launch, how):
         until(b2, 50)
         time.sleep(0.5)
         enough(a, b2)
-    """)
+    """,
+    )
     assert summary["run"]["status"] == "completed" and summary["run"]["attempts"] == 1
     lost = findings(summary, "RANK_LOST")
     assert [(f["ranks"], f["severity"]) for f in lost] == ([([1], "warn")] if how == "SIGKILL" else [])
-    assert list(launch.folder.glob("ring-*-True")) and not list(launch.folder.glob("ring-*-False")), "a ring in use was unlinked"
+    assert list(launch.folder.glob("ring-*-True")) and not list(launch.folder.glob("ring-*-False")), (
+        "a ring in use was unlinked"
+    )
     longest = max(int(p.read_text()) for p in launch.folder.glob("at-*"))
     # Nothing holds these ranks together: the newcomer may run ahead of the other by what the machine gives it.
     assert -1 <= summary["steps"]["count"] - longest <= 15
@@ -75,7 +80,9 @@ def test_a_rank_that_is_replaced_takes_nobody_with_it(launch, how):
 
 
 def test_new_numbers_are_another_attempt(launch):
-    summary = supervised(launch, """
+    summary = supervised(
+        launch,
+        """
         a = start(0, 1)
         until(a, 60)
         a.terminate(), a.wait()
@@ -83,7 +90,8 @@ def test_new_numbers_are_another_attempt(launch):
         until(b, 70), until(c, 70)
         enough(b, c)
         open("made", "w").write(f"{steps_of(a)} {max(steps_of(b), steps_of(c))}")
-    """)
+    """,
+    )
     assert summary["run"]["attempts"] == 2 and summary["run"]["status"] == "completed"
     first, second = (int(word) for word in (launch.folder / "made").read_text().split())
     assert abs(summary["steps"]["count"] - first - second) <= 2
@@ -91,14 +99,17 @@ def test_new_numbers_are_another_attempt(launch):
 
 
 def test_two_launches_of_different_size_in_one_script(launch):
-    summary = supervised(launch, """
+    summary = supervised(
+        launch,
+        """
         a, b = start(0, 2, 40), start(1, 2, 40)
         a.wait(), b.wait()
         c = start(0, 1, 30)
         c.wait()
         d, e, f = start(2, 3, 20), start(1, 3, 20), start(0, 3, 20)
         d.wait(), e.wait(), f.wait()
-    """)
+    """,
+    )
     assert summary["run"]["attempts"] == 3
     assert summary["steps"]["count"] == 40 + 30 + 20
     assert summary["observer"]["coverage"] == 1.0
@@ -223,7 +234,9 @@ def elastic_run(launch, how: str) -> tuple[dict, dict[tuple[str, str], int]]:
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
             port = s.getsockname()[1]
-        result = launch.run("run", "--run-name", name, "--", sys.executable, "driver.py", how, str(port), timeout=300, env=OWN_STORE)
+        result = launch.run(
+            "run", "--run-name", name, "--", sys.executable, "driver.py", how, str(port), timeout=300, env=OWN_STORE
+        )
         made: dict[tuple[str, str], int] = {}
         for path in launch.folder.glob("steps-*"):
             _, _, world, restart, _ = path.name.split("-")

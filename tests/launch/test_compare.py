@@ -24,16 +24,19 @@ def pair(launch):
     return launch
 
 
-@pytest.mark.parametrize("a, b, options, code, word", [
-    ("logs/fast", "slow.json", [], 4, "REGRESSION"),
-    ("slow.json", "logs/fast", [], 0, "IMPROVEMENT"),
-    ("logs/fast", "logs/fast", [], 0, "SAME"),
-    ("logs/fast", "short.json", [], 3, "INCONCLUSIVE"),
-    ("logs/fast", "short.json", ["--fail-on", "regression"], 0, "INCONCLUSIVE"),
-    ("logs/fast", "slow.json", ["--fail-on", "regression"], 4, "REGRESSION"),
-    ("logs/fast", "slow.json", ["--fail-on", "never"], 0, "REGRESSION"),
-    ("logs/fast", "slow.json", ["--least-change-pct", "60"], 0, "SAME"),
-])
+@pytest.mark.parametrize(
+    "a, b, options, code, word",
+    [
+        ("logs/fast", "slow.json", [], 4, "REGRESSION"),
+        ("slow.json", "logs/fast", [], 0, "IMPROVEMENT"),
+        ("logs/fast", "logs/fast", [], 0, "SAME"),
+        ("logs/fast", "short.json", [], 3, "INCONCLUSIVE"),
+        ("logs/fast", "short.json", ["--fail-on", "regression"], 0, "INCONCLUSIVE"),
+        ("logs/fast", "slow.json", ["--fail-on", "regression"], 4, "REGRESSION"),
+        ("logs/fast", "slow.json", ["--fail-on", "never"], 0, "REGRESSION"),
+        ("logs/fast", "slow.json", ["--least-change-pct", "60"], 0, "SAME"),
+    ],
+)
 def test_verdict_and_exit_code(pair, a, b, options, code, word):
     result = pair.run("compare", *options, a, b)
     assert (result.returncode, result.stderr) == (code, b"")
@@ -51,7 +54,9 @@ def test_files_and_json(pair):
     assert failed.returncode == 1 and failed.stderr.count(b"\n") == 1
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"schema_version": "9.0"}', "\x00\x01", '{"schema_version":"1.0","run":3}'])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "{}", '{"schema_version": "9.0"}', "\x00\x01", '{"schema_version":"1.0","run":3}']
+)
 def test_a_broken_summary_is_one_line(pair, text):
     (pair.folder / "bad.json").write_text(text)
     for words in (["bad.json", "logs/fast"], ["logs/fast", "bad.json"]):

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
+import ring
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "support"))
-import ring  # noqa: E402
 
 DEMO = str(ROOT / "examples" / "demo_straggler.py")
 
@@ -18,8 +18,24 @@ DEMO = str(ROOT / "examples" / "demo_straggler.py")
 @pytest.mark.slow
 def test_some_steps_are_stamped_and_give_a_bandwidth(launch):
     python = os.environ.get("STEPSCOPE_PYTHON", sys.executable)
-    result = launch.run("run", "--keep-rings", "--run-name", "r", "--", python, "-m", "torch.distributed.run", "--standalone",
-                        "--nproc-per-node", "2", DEMO, "--steps", "60", "--fix", timeout=240)
+    result = launch.run(
+        "run",
+        "--keep-rings",
+        "--run-name",
+        "r",
+        "--",
+        python,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+        DEMO,
+        "--steps",
+        "60",
+        "--fix",
+        timeout=240,
+    )
     assert result.returncode == 0, result.stderr.decode()
     table = launch.summary()["collectives"]
     assert any(line["bus_gb_per_s"] and line["bus_gb_per_s"] > 0 for line in table), table

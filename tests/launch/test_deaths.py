@@ -8,7 +8,6 @@ import signal
 import time
 
 import pytest
-
 from launches import children, command_of, findings, name_of, wait_for
 
 RANKS = """
@@ -156,7 +155,9 @@ def test_sigterm_at_the_agent_changes_nothing(launch):
 
 
 def test_the_witness_dies_and_signals_still_arrive(launch):
-    process = launch.start("run", "--run-name", "r", launch.script("print('ready', flush=True)\nr = FakeRank()\nwhile True: r.step(4)"))
+    process = launch.start(
+        "run", "--run-name", "r", launch.script("print('ready', flush=True)\nr = FakeRank()\nwhile True: r.step(4)")
+    )
     process.stdout.readline()
     (witness,) = [c for c in children(process.pid) if name_of(c) == "stepscope-sig"]
     os.kill(witness, signal.SIGKILL)
@@ -232,6 +233,8 @@ def test_a_ring_of_another_version_is_refused_by_name(launch):
 
 
 def test_recorders_that_stayed_off_say_why(launch):
-    script = launch.script("open(os.environ['STEPSCOPE_RUN_DIR'] + f'/off-{os.getpid()}.txt', 'w').write('no room in /dev/shm\\n')")
+    script = launch.script(
+        "open(os.environ['STEPSCOPE_RUN_DIR'] + f'/off-{os.getpid()}.txt', 'w').write('no room in /dev/shm\\n')"
+    )
     launch.run("run", "--run-name", "r", script)
     assert "recorder: no room in /dev/shm" in launch.summary()["observer"]["unavailable"]

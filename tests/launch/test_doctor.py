@@ -11,7 +11,9 @@ import sys
 import pytest
 from launches import ROOT, binary
 
-ENV = {k: v for k, v in os.environ.items() if not k.startswith("STEPSCOPE_")} | {"STEPSCOPE_PYTHON_DIR": str(ROOT / "python")}
+ENV = {k: v for k, v in os.environ.items() if not k.startswith("STEPSCOPE_")} | {
+    "STEPSCOPE_PYTHON_DIR": str(ROOT / "python")
+}
 
 
 def doctor(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -37,7 +39,16 @@ def test_this_machine_can_be_observed(whole: subprocess.CompletedProcess[str]) -
         assert checks[name]["state"] == "ok", checks[name]
     assert sys.version.split()[0] in checks["python"]["text"]
     assert "/dev/shm" in checks["shared memory"]["text"]
-    for name in ("CUDA driver", "GPU health", "run-queue delay", "USS and PSS", "cgroup limits", "nccl", "gpu_time", "perf events"):
+    for name in (
+        "CUDA driver",
+        "GPU health",
+        "run-queue delay",
+        "USS and PSS",
+        "cgroup limits",
+        "nccl",
+        "gpu_time",
+        "perf events",
+    ):
         assert checks[name]["state"] in ("ok", "degraded", "missing") and checks[name]["text"]
     assert "forward" in checks["hooks"]["text"] and "advice" in checks["hooks"]["text"]
 
@@ -58,7 +69,9 @@ def test_an_isolated_interpreter_cannot_be_hooked(tmp_path: pathlib.Path) -> Non
 
 def test_another_sitecustomize_in_front_is_named(tmp_path: pathlib.Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("")
-    done = doctor("--python", fake_python(tmp_path, f'PYTHONPATH={tmp_path}:$PYTHONPATH exec {sys.executable} "$@"'), "--json")
+    done = doctor(
+        "--python", fake_python(tmp_path, f'PYTHONPATH={tmp_path}:$PYTHONPATH exec {sys.executable} "$@"'), "--json"
+    )
     assert done.returncode == 1
     assert str(tmp_path / "sitecustomize.py") in by_name(done)["injection"]["text"]
 
@@ -87,7 +100,14 @@ def test_every_line_has_a_state(tmp_path: pathlib.Path) -> None:
 
 def test_settings_that_are_wrong_are_said(tmp_path: pathlib.Path) -> None:
     (tmp_path / "stepscope.toml").write_text("interval = -1\n")
-    done = subprocess.run([binary(), "doctor", "--python", "/bin/false"], capture_output=True, text=True, timeout=60, env=ENV, cwd=tmp_path)
+    done = subprocess.run(
+        [binary(), "doctor", "--python", "/bin/false"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=ENV,
+        cwd=tmp_path,
+    )
     assert done.returncode == 1 and "stepscope.toml" in done.stdout
 
 

@@ -73,8 +73,10 @@ def test_logs_dir_that_is_a_file(launch):
 
 def test_folder_that_vanishes_while_the_run_goes_on(launch):
     """As a full disk: what cannot be written is stated once, the summary is still printed."""
-    script = launch.script("import shutil\nr = FakeRank()\n[r.step(1) for _ in range(20)]\n"
-                           "shutil.rmtree(os.environ['STEPSCOPE_RUN_DIR'])\nr.close()")
+    script = launch.script(
+        "import shutil\nr = FakeRank()\n[r.step(1) for _ in range(20)]\n"
+        "shutil.rmtree(os.environ['STEPSCOPE_RUN_DIR'])\nr.close()"
+    )
     result = launch.run("run", "--run-name", "r", script)
     text = result.stderr.decode()
     assert result.returncode == 0

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from test_deaths import RANKS, both_going
-
 import json
 import os
 import signal
+
+from test_deaths import RANKS, both_going
 
 
 def test_report_prints_the_summary_again(launch):

@@ -11,6 +11,7 @@ from launches import Launch, refused
 # What a run file does not keep: the rings' own losses, single collectives, the host's samples after the last write.
 NOT_REBUILT = {"observer", "collectives", "system", "process"}
 
+
 @pytest.fixture(name="ran")
 def fixture_ran(launch: Launch) -> Launch:
     """A run of one process that plays a rank: 60 steps."""
@@ -37,8 +38,14 @@ def test_the_run_file_has_the_summary(ran: Launch) -> None:
     assert result.stderr.decode().count("read from logs/r/run.db") == 1
 
 
-@pytest.mark.parametrize("text, why", [(None, "no such file"), ("", "not JSON, or cut off"),
-                                       ('{"schema_version": "0.9", "run": {}}', "schema version 0.9 is not known")])
+@pytest.mark.parametrize(
+    "text, why",
+    [
+        (None, "no such file"),
+        ("", "not JSON, or cut off"),
+        ('{"schema_version": "0.9", "run": {}}', "schema version 0.9 is not known"),
+    ],
+)
 def test_a_summary_that_cannot_be_read_comes_from_the_run_file(ran: Launch, text: str | None, why: str) -> None:
     before = ran.run("report", "logs/r")
     path = ran.run_dir() / "final_summary.json"

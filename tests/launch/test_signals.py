@@ -7,7 +7,6 @@ import signal
 import time
 
 import pytest
-
 from launches import findings, wait_for
 
 COUNTING = """
@@ -46,12 +45,15 @@ def test_each_signal_arrives_once(launch, number, whole_group):
 ENDLESS = "r = FakeRank()\nprint('ready', flush=True)\nwhile True: r.step(4)\n"
 
 
-@pytest.mark.parametrize("number, group, code", [
-    (signal.SIGINT, True, 128 + 2),
-    (signal.SIGTERM, True, 128 + 15),
-    (signal.SIGTERM, False, 128 + 15),
-    (signal.SIGHUP, False, 128 + 1),
-])
+@pytest.mark.parametrize(
+    "number, group, code",
+    [
+        (signal.SIGINT, True, 128 + 2),
+        (signal.SIGTERM, True, 128 + 15),
+        (signal.SIGTERM, False, 128 + 15),
+        (signal.SIGHUP, False, 128 + 1),
+    ],
+)
 def test_a_signal_ends_the_run_with_a_summary(launch, number, group, code):
     process = launch.start("run", "--run-name", "r", launch.script(ENDLESS))
     ready(process)

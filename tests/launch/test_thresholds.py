@@ -39,11 +39,17 @@ def test_a_threshold_decides_and_is_named(launch: Launch, way: str) -> None:
     elif way == "environment":
         summary = observed(launch, env={"STEPSCOPE_SET": "min_steps=1000,gpu_hot_c=70"})
     else:
-        (launch.folder / "stepscope.toml").write_text("[thresholds]\nmin_steps = 1000\ngpu_hot_c = 70\nwarn_share = 0.05\n")
+        (launch.folder / "stepscope.toml").write_text(
+            "[thresholds]\nmin_steps = 1000\ngpu_hot_c = 70\nwarn_share = 0.05\n"
+        )
         summary = observed(launch)
     assert findings(summary, "WARMUP"), "40 steps are fewer than the 1000 asked"
-    assert changed(summary) == {"min_steps": (1000, 8), "gpu_hot_c": (70, 85)}, "one of the host rules is a threshold too"
-    assert "Thresholds changed: gpu_hot_c 70 (default 85), min_steps 1000 (default 8)" in " ".join(notes(launch).split())
+    assert changed(summary) == {"min_steps": (1000, 8), "gpu_hot_c": (70, 85)}, (
+        "one of the host rules is a threshold too"
+    )
+    assert "Thresholds changed: gpu_hot_c 70 (default 85), min_steps 1000 (default 8)" in " ".join(
+        notes(launch).split()
+    )
     assert not [note for note in summary["observer"]["notes"] if "threshold" in note]
     again = launch.run("report", str(launch.run_dir())).stdout.decode()
     assert "min_steps 1000 (default 8)" in " ".join(again.split()), again
@@ -52,8 +58,11 @@ def test_a_threshold_decides_and_is_named(launch: Launch, way: str) -> None:
 def test_the_flag_wins_over_the_environment_and_that_over_the_file(launch: Launch) -> None:
     (launch.folder / "stepscope.toml").write_text("[thresholds]\nmin_steps = 30\nwarn_share = 0.1\ncrit_share = 0.5\n")
     summary = observed(launch, "--set", "min_steps=10", env={"STEPSCOPE_SET": "min_steps=20,warn_share=0.2"})
-    assert {name: value for name, (value, _) in changed(summary).items()} == \
-        {"min_steps": 10, "warn_share": 0.2, "crit_share": 0.5}
+    assert {name: value for name, (value, _) in changed(summary).items()} == {
+        "min_steps": 10,
+        "warn_share": 0.2,
+        "crit_share": 0.5,
+    }
 
 
 def test_a_host_threshold_decides(launch: Launch) -> None:

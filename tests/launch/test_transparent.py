@@ -9,19 +9,21 @@ import subprocess
 import sys
 
 import pytest
-
 from launches import binary
 
 
-@pytest.mark.parametrize("body, code", [
-    ("pass", 0),
-    ("sys.exit(3)", 3),
-    ("sys.exit(255)", 255),
-    ("raise ValueError('no')", 1),
-    ("os.kill(os.getpid(), 9)", 128 + 9),
-    ("import signal; signal.signal(15, signal.SIG_DFL); os.kill(os.getpid(), 15)", 128 + 15),
-    ("os.abort()", 128 + 6),
-])
+@pytest.mark.parametrize(
+    "body, code",
+    [
+        ("pass", 0),
+        ("sys.exit(3)", 3),
+        ("sys.exit(255)", 255),
+        ("raise ValueError('no')", 1),
+        ("os.kill(os.getpid(), 9)", 128 + 9),
+        ("import signal; signal.signal(15, signal.SIG_DFL); os.kill(os.getpid(), 15)", 128 + 15),
+        ("os.abort()", 128 + 6),
+    ],
+)
 def test_exit_code_is_the_trainings(launch, body, code):
     result = launch.run("run", "--run-name", "r", launch.script(body))
     assert result.returncode == code
@@ -42,7 +44,7 @@ def test_stderr_holds_the_scripts_lines_before_the_summary(launch):
     result = launch.run("run", "--run-name", "r", script)
     text = result.stderr.decode()
     assert text.startswith("mine\n")
-    assert text[len("mine\n"):] == (launch.run_dir() / "final_summary.txt").read_text()
+    assert text[len("mine\n") :] == (launch.run_dir() / "final_summary.txt").read_text()
     assert text.count("rank on 1 node") == 1
 
 
@@ -65,9 +67,18 @@ def test_the_script_sees_what_it_would_see_without_us(launch, options):
     read, write = os.pipe()  # a descriptor that the user hands down
     try:
         observed = json.loads(launch.run("run", *options, script, "--args", *words, pass_fds=(write,)).stdout)
-        bare = json.loads(subprocess.run([sys.executable, script, *words], cwd=launch.folder, env=launch.environment(),
-                                         pass_fds=(write,), stdin=subprocess.DEVNULL, start_new_session=True,
-                                         capture_output=True, check=True).stdout)
+        bare = json.loads(
+            subprocess.run(
+                [sys.executable, script, *words],
+                cwd=launch.folder,
+                env=launch.environment(),
+                pass_fds=(write,),
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                capture_output=True,
+                check=True,
+            ).stdout
+        )
     finally:
         os.close(read), os.close(write)
     for key in ("argv", "cwd", "main", "file", "env", "mask", "handlers", "fds"):
@@ -81,15 +92,22 @@ def test_the_script_shares_the_process_group_of_the_launcher(launch):
 
 
 def test_ignored_signals_stay_ignored(launch):
-    script = launch.script("import signal; print(*(signal.getsignal(s) == signal.SIG_IGN for s in (signal.SIGHUP, signal.SIGCHLD)))")
-    both = lambda: (signal.signal(signal.SIGHUP, signal.SIG_IGN), signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+    script = launch.script(
+        "import signal; print(*(signal.getsignal(s) == signal.SIG_IGN for s in (signal.SIGHUP, signal.SIGCHLD)))"
+    )
+
+    def both():
+        return (signal.signal(signal.SIGHUP, signal.SIG_IGN), signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+
     result = launch.run("run", script, preexec_fn=both)
     assert result.stdout == b"True True\n"
     assert result.returncode == 0
 
 
 def test_any_command_runs_and_keeps_its_words(launch):
-    result = launch.run("run", "--run-name", "r", "--", "sh", "-c", 'printf "%s|" "$@"; exit 7', "sh", "--lr", "--", "--mode")
+    result = launch.run(
+        "run", "--run-name", "r", "--", "sh", "-c", 'printf "%s|" "$@"; exit 7', "sh", "--lr", "--", "--mode"
+    )
     assert result.stdout == b"--lr|--|--mode|"
     assert result.returncode == 7
     assert launch.summary()["run"]["command"][:2] == ["sh", "-c"]
@@ -107,15 +125,21 @@ def test_disable_leaves_no_trace(launch):
 def test_a_reader_of_the_output_sees_its_end_at_once(launch):
     """No process of ours holds the training's pipes open after the launcher."""
     command = f"{binary()} run --run-name r {launch.script('print(1)')} | cat"
-    result = subprocess.run(["bash", "-c", command], cwd=launch.folder, env=launch.environment(), capture_output=True,
-                            timeout=30)
+    result = subprocess.run(
+        ["bash", "-c", command], cwd=launch.folder, env=launch.environment(), capture_output=True, timeout=30
+    )
     assert result.stdout == b"1\n"
 
 
 def test_closed_standard_files(launch):
     script = launch.script("os.write(1, b'ok\\n')")
-    result = subprocess.run(["bash", "-c", f"{binary()} run {script} <&- 2>&-"], cwd=launch.folder,
-                            env=launch.environment(), stdout=subprocess.PIPE, timeout=30)
+    result = subprocess.run(
+        ["bash", "-c", f"{binary()} run {script} <&- 2>&-"],
+        cwd=launch.folder,
+        env=launch.environment(),
+        stdout=subprocess.PIPE,
+        timeout=30,
+    )
     assert (result.returncode, result.stdout) == (0, b"ok\n")
 
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import pathlib
 import shlex
-import sys
 
 import pytest
 from launches import refused
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "support"))
+from document_examples import console_examples, trimmed
+from published import published
 
-from document_examples import console_examples, trimmed  # noqa: E402
-from published import published  # noqa: E402
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
 
 TINY = ROOT / "tests" / "data" / "traces" / "tiny.csv"
 DOCUMENT = ROOT / "docs" / "whatif.md"
@@ -98,18 +97,24 @@ def test_fields_of_the_document_are_those_of_the_output(launch):
 
 def without(line_number: int) -> str:
     lines = TINY.read_text().splitlines(keepends=True)
-    return "".join(lines[:line_number] + lines[line_number + 1:])
+    return "".join(lines[:line_number] + lines[line_number + 1 :])
 
 
-@pytest.mark.parametrize("text, said", [
-    ("", "an empty file"),
-    ("\x00\x01\x02", "no column dp_rank"),
-    ("PAR1", "a Parquet file"),
-    (TINY.read_text().split("\n")[0] + "\n", "no operation in it"),
-    (TINY.read_text()[:-40], "line 44: 10 fields"),
-    (without(5), "is missing in step 0, data-parallel rank "),
-    (TINY.read_text() + TINY.read_text().splitlines()[-1], "optimizer 0 of stage 1 is there twice in step 0, data-parallel rank 1"),
-])
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("", "an empty file"),
+        ("\x00\x01\x02", "no column dp_rank"),
+        ("PAR1", "a Parquet file"),
+        (TINY.read_text().split("\n")[0] + "\n", "no operation in it"),
+        (TINY.read_text()[:-40], "line 44: 10 fields"),
+        (without(5), "is missing in step 0, data-parallel rank "),
+        (
+            TINY.read_text() + TINY.read_text().splitlines()[-1],
+            "optimizer 0 of stage 1 is there twice in step 0, data-parallel rank 1",
+        ),
+    ],
+)
 def test_bad_input_is_one_line(launch, text, said):
     (launch.folder / "bad.csv").write_text(text)
     line = refused(launch, "whatif", "bad.csv")

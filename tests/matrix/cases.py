@@ -20,8 +20,12 @@ class Case:
     attempts: int = 1
     steps_before: int = 0  # of earlier attempts, from which a run counts on
     needs: tuple[str, ...] = ()  # Python packages, or programs as "bin:NAME"; the first one's version is shown
-    validation: bool | None = True  # the job says how long it validated; None = it runs without gradients for other ends
-    bare: tuple[str, ...] = ()  # runs this case and its kin at once, bare: one start of Python for all; () = as `command`
+    validation: bool | None = (
+        True  # the job says how long it validated; None = it runs without gradients for other ends
+    )
+    bare: tuple[
+        str, ...
+    ] = ()  # runs this case and its kin at once, bare: one start of Python for all; () = as `command`
     quick: bool = False  # also part of `make test`
     env: dict[str, str] = field(default_factory=dict)
     torch: str = ""  # runs in the environment torch-VERSION beside the one under test; "" = there
@@ -39,17 +43,73 @@ LAUNCHES = [
     Case("python -s -B -u", "launch", ("{python}", "-s", "-B", "-u", LAUNCHED), FETCHED),
     Case("torchrun", "launch", (*TWO, LAUNCHED, "workers=1", "child=1"), FETCHED, ranks=2, quick=True),
     Case("torchrun -m", "launch", (*TWO, "-m", "launched"), FETCHED, ranks=2),
-    Case("torchrun, 4 ranks", "launch", ("torchrun", "--standalone", "--nproc-per-node", "4", LAUNCHED, "steps=6"), FETCHED, ranks=4),
-    Case("torchrun, elastic restart", "launch", (*TWO, "--max-restarts", "1", LAUNCHED, "fail=5"), FETCHED, ranks=2, attempts=2,
-         steps_before=5, env=OWN_STORE),
+    Case(
+        "torchrun, 4 ranks",
+        "launch",
+        ("torchrun", "--standalone", "--nproc-per-node", "4", LAUNCHED, "steps=6"),
+        FETCHED,
+        ranks=4,
+    ),
+    Case(
+        "torchrun, elastic restart",
+        "launch",
+        (*TWO, "--max-restarts", "1", LAUNCHED, "fail=5"),
+        FETCHED,
+        ranks=2,
+        attempts=2,
+        steps_before=5,
+        env=OWN_STORE,
+    ),
     Case("shell script", "launch", ("{jobs}/launch.sh", "workers=1"), FETCHED, ranks=2, needs=("bin:torchrun",)),
-    Case("accelerate launch", "launch", ("accelerate", "launch", "--cpu", "--num_processes", "1", "--num_machines", "1",
-                                         "--mixed_precision", "no", "--dynamo_backend", "no", LAUNCHED),
-         FETCHED, needs=("accelerate",)),
-    Case("deepspeed", "launch", ("deepspeed", "--num_gpus", "2", "--master_port", "29731", LAUNCHED), FETCHED, ranks=2,
-         needs=("deepspeed",), env={"DS_ACCELERATOR": "cpu"}),
-    Case("mpirun", "launch", ("mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2", "-x", "MASTER_ADDR=127.0.0.1",
-                              "-x", "MASTER_PORT=29732", "{python}", LAUNCHED), FETCHED, ranks=2, needs=("bin:mpirun",)),
+    Case(
+        "accelerate launch",
+        "launch",
+        (
+            "accelerate",
+            "launch",
+            "--cpu",
+            "--num_processes",
+            "1",
+            "--num_machines",
+            "1",
+            "--mixed_precision",
+            "no",
+            "--dynamo_backend",
+            "no",
+            LAUNCHED,
+        ),
+        FETCHED,
+        needs=("accelerate",),
+    ),
+    Case(
+        "deepspeed",
+        "launch",
+        ("deepspeed", "--num_gpus", "2", "--master_port", "29731", LAUNCHED),
+        FETCHED,
+        ranks=2,
+        needs=("deepspeed",),
+        env={"DS_ACCELERATOR": "cpu"},
+    ),
+    Case(
+        "mpirun",
+        "launch",
+        (
+            "mpirun",
+            "--allow-run-as-root",
+            "--oversubscribe",
+            "-np",
+            "2",
+            "-x",
+            "MASTER_ADDR=127.0.0.1",
+            "-x",
+            "MASTER_PORT=29732",
+            "{python}",
+            LAUNCHED,
+        ),
+        FETCHED,
+        ranks=2,
+        needs=("bin:mpirun",),
+    ),
 ]
 
 
@@ -121,23 +181,61 @@ LOOPS = [
 
 ZERO = ("{python}", "{jobs}/deepspeed_zero.py")
 FRAMEWORKS = [
-    Case("HF Trainer", "framework", ("{python}", "{jobs}/hf_trainer.py"), FETCHED | {"checkpoint"}, needs=("transformers", "accelerate")),
-    Case("HF Trainer, DDP", "framework", (*TWO, "{jobs}/hf_trainer.py"), FETCHED, ranks=2, needs=("transformers", "accelerate")),
+    Case(
+        "HF Trainer",
+        "framework",
+        ("{python}", "{jobs}/hf_trainer.py"),
+        FETCHED | {"checkpoint"},
+        needs=("transformers", "accelerate"),
+    ),
+    Case(
+        "HF Trainer, DDP",
+        "framework",
+        (*TWO, "{jobs}/hf_trainer.py"),
+        FETCHED,
+        ranks=2,
+        needs=("transformers", "accelerate"),
+    ),
     Case("Lightning", "framework", ("{python}", "{jobs}/lightning_fit.py", "lightning"), FETCHED, needs=("lightning",)),
-    Case("Lightning, manual optimization", "framework", ("{python}", "{jobs}/lightning_fit.py", "lightning", "manual"), FETCHED,
-         needs=("lightning",)),
-    Case("pytorch_lightning", "framework", ("{python}", "{jobs}/lightning_fit.py", "pytorch_lightning"), FETCHED,
-         needs=("pytorch_lightning",)),
+    Case(
+        "Lightning, manual optimization",
+        "framework",
+        ("{python}", "{jobs}/lightning_fit.py", "lightning", "manual"),
+        FETCHED,
+        needs=("lightning",),
+    ),
+    Case(
+        "pytorch_lightning",
+        "framework",
+        ("{python}", "{jobs}/lightning_fit.py", "pytorch_lightning"),
+        FETCHED,
+        needs=("pytorch_lightning",),
+    ),
     Case("Accelerate", "framework", ("{python}", "{jobs}/accelerate_loop.py"), FETCHED, needs=("accelerate",)),
     Case("Accelerate, DDP", "framework", (*TWO, "{jobs}/accelerate_loop.py"), FETCHED, ranks=2, needs=("accelerate",)),
-    Case("Accelerate, FSDP2", "framework", (*TWO, "{jobs}/accelerate_loop.py", "fsdp"), FETCHED, ranks=2, needs=("accelerate",)),
+    Case(
+        "Accelerate, FSDP2",
+        "framework",
+        (*TWO, "{jobs}/accelerate_loop.py", "fsdp"),
+        FETCHED,
+        ranks=2,
+        needs=("accelerate",),
+    ),
     *(Case(f"DeepSpeed ZeRO {n}", "framework", (*ZERO, str(n)), FETCHED, needs=("deepspeed",)) for n in range(4)),
-    Case("DeepSpeed ZeRO 2, 2 ranks", "framework", (*TWO, "{jobs}/deepspeed_zero.py", "2"), FETCHED, ranks=2, needs=("deepspeed",)),
+    Case(
+        "DeepSpeed ZeRO 2, 2 ranks",
+        "framework",
+        (*TWO, "{jobs}/deepspeed_zero.py", "2"),
+        FETCHED,
+        ranks=2,
+        needs=("deepspeed",),
+    ),
     Case("Ray Train", "framework", ("{python}", "{jobs}/ray_train.py"), FETCHED, ranks=2, needs=("ray",)),
     Case("MONAI", "framework", ("{python}", "{jobs}/monai_fit.py"), FETCHED, needs=("monai",)),
-    Case("MONAI engines", "framework", ("{python}", "{jobs}/monai_fit.py", "engine"), FETCHED, needs=("monai", "ignite")),
+    Case(
+        "MONAI engines", "framework", ("{python}", "{jobs}/monai_fit.py", "engine"), FETCHED, needs=("monai", "ignite")
+    ),
 ]
-
 
 
 def older(torch: str) -> list[Case]:
@@ -145,8 +243,16 @@ def older(torch: str) -> list[Case]:
     made = [
         Case("plain loop", "torch", ("{python}", LAUNCHED, "workers=1"), FETCHED),
         Case("DDP loop", "torch", (*TWO, LAUNCHED), FETCHED, ranks=2),
-        Case("elastic restart", "torch", (*TWO, "--max-restarts", "1", LAUNCHED, "fail=5"), FETCHED, ranks=2, attempts=2,
-             steps_before=5, env=OWN_STORE),
+        Case(
+            "elastic restart",
+            "torch",
+            (*TWO, "--max-restarts", "1", LAUNCHED, "fail=5"),
+            FETCHED,
+            ranks=2,
+            attempts=2,
+            steps_before=5,
+            env=OWN_STORE,
+        ),
         hook_loop("amp_skipped"),
         parallel("DDP no_sync accumulation", "no_sync", 2, DDP_LOOPS, job="ddp.py"),
         parallel("FSDP1", "fsdp1", 2),

@@ -31,7 +31,9 @@ KEPT = ROOT / "build/matrix.json"
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--python", type=Path, default=Path(sys.executable), help="interpreter of the environment under test")
+    parser.add_argument(
+        "--python", type=Path, default=Path(sys.executable), help="interpreter of the environment under test"
+    )
     parser.add_argument("--group", choices=("launch", "loop", "framework", "torch"))
     parser.add_argument("--only", default="", help="cases whose name contains one of these, separated by commas")
     parser.add_argument("--quick", action="store_true", help="the half that make test runs")
@@ -43,7 +45,8 @@ def arguments() -> argparse.Namespace:
 def selected(options: argparse.Namespace) -> list[Case]:
     words = [w.strip().lower() for w in options.only.split(",") if w.strip()]
     return [
-        c for c in CASES
+        c
+        for c in CASES
         if (not options.group or c.group == options.group)
         and (not words or any(w in c.name.lower() for w in words))
         and (not options.quick or c.quick)
@@ -93,8 +96,14 @@ def keep(machine: Machine, v: Verdict) -> None:
     if v.skipped and v.case.name in rows:
         return
     versions = " ".join(machine.version(n) for n in v.case.needs if not n.startswith("bin:"))
-    rows[v.case.name] = {"versions": versions, "torch": machine.version("torch"), "steps": v.steps, "phases": ", ".join(v.phases),
-                         "validation": v.validation, "result": v.skipped or v.word}
+    rows[v.case.name] = {
+        "versions": versions,
+        "torch": machine.version("torch"),
+        "steps": v.steps,
+        "phases": ", ".join(v.phases),
+        "validation": v.validation,
+        "result": v.skipped or v.word,
+    }
     KEPT.parent.mkdir(exist_ok=True)
     KEPT.write_text(json.dumps(rows, indent=1))
 
@@ -114,11 +123,24 @@ def page(machine: Machine) -> str:
     rows = kept()
     titles = {"launch": "Launch commands", "loop": "Loops", "framework": "Frameworks", "torch": "Older torch"}
     for group, title in titles.items():
-        lines += [f"## {title}", "", "| what | torch | version | ranks | steps | phases seen | validation | result |", "|---|---|---|---|---|---|---|---|"]
+        lines += [
+            f"## {title}",
+            "",
+            "| what | torch | version | ranks | steps | phases seen | validation | result |",
+            "|---|---|---|---|---|---|---|---|",
+        ]
         for c in (c for c in CASES if c.group == group):
             r = rows.get(c.name, {"result": "not run"})
-            cells = [c.name, r.get("torch", ""), r.get("versions", ""), str(c.ranks), r.get("steps", ""), r.get("phases", ""),
-                     r.get("validation", ""), r["result"]]
+            cells = [
+                c.name,
+                r.get("torch", ""),
+                r.get("versions", ""),
+                str(c.ranks),
+                r.get("steps", ""),
+                r.get("phases", ""),
+                r.get("validation", ""),
+                r["result"],
+            ]
             lines.append(f"| {' | '.join(cells)} |")
         lines.append("")
     return "\n".join(lines)

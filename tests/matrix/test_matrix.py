@@ -7,11 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-
-sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1] / "support")]
-
-from cases import CASES  # noqa: E402
-from trial import Machine  # noqa: E402
+from cases import CASES
+from trial import Machine
 
 pytestmark = pytest.mark.slow
 

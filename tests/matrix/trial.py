@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cases import Case
+
 from said import said
 
 HERE = Path(__file__).resolve().parent
@@ -63,8 +64,16 @@ class Machine:
     def environment(self, case: Case) -> dict[str, str]:
         drop = ("STEPSCOPE", "TORCHELASTIC", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_")
         env = {k: v for k, v in os.environ.items() if not k.startswith(drop)}
-        env.update(OMP_NUM_THREADS="1", PYTHONHASHSEED="0", CUDA_VISIBLE_DEVICES="", PLAIN="1", TOKENIZERS_PARALLELISM="false",
-                   HF_HUB_OFFLINE="1", PYTHONPATH=f"{JOBS}{os.pathsep}{HOOK_JOBS}", TORCHINDUCTOR_CACHE_DIR="/tmp/ss-inductor")
+        env.update(
+            OMP_NUM_THREADS="1",
+            PYTHONHASHSEED="0",
+            CUDA_VISIBLE_DEVICES="",
+            PLAIN="1",
+            TOKENIZERS_PARALLELISM="false",
+            HF_HUB_OFFLINE="1",
+            PYTHONPATH=f"{JOBS}{os.pathsep}{HOOK_JOBS}",
+            TORCHINDUCTOR_CACHE_DIR="/tmp/ss-inductor",
+        )
         env["PATH"] = f"{self.python.parent}{os.pathsep}{env['PATH']}"
         env.update(case.env)
         return env
@@ -80,7 +89,12 @@ class Machine:
             else:
                 names = {"ignite": "pytorch-ignite"}
                 look = "import importlib.metadata as m, importlib.util as u, sys; print(u.find_spec(sys.argv[1]) and m.version(sys.argv[2]) or '')"
-                done = subprocess.run([self.python, "-c", look, package, names.get(package, package)], capture_output=True, text=True, check=False)
+                done = subprocess.run(
+                    [self.python, "-c", look, package, names.get(package, package)],
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                )
                 self.versions[package] = done.stdout.strip()
         return self.versions[package]
 
@@ -97,8 +111,16 @@ class Machine:
         with tempfile.TemporaryDirectory(prefix="ss-matrix-") as folder:
             ours = [str(self.binary), "run", "--logs-dir", folder, "--run-name", "r", "--"] if observed else []
             begun = time.monotonic()
-            process = subprocess.Popen([*ours, *words], env=self.environment(case), cwd=JOBS, stdin=subprocess.DEVNULL, text=True,
-                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+            process = subprocess.Popen(
+                [*ours, *words],
+                env=self.environment(case),
+                cwd=JOBS,
+                stdin=subprocess.DEVNULL,
+                text=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
             try:
                 out, err = process.communicate(timeout=TIMEOUT_S)
             except subprocess.TimeoutExpired:
@@ -182,13 +204,21 @@ def check_summary(verdict: Verdict, facts: dict[str, Any], summary: dict[str, An
     if counted != (wanted if len(wanted) == case.ranks else wanted * case.ranks):
         wrong.append(f"steps {counted}, wanted {wanted}")
     seen = [c for c in ledgers[0]["categories"] if all(r["categories"][c] > 0 for r in ledgers)] if ledgers else []
-    verdict.phases = [c for c in seen if c in ("input_wait", "forward", "backward", "optimizer", "validation", "checkpoint", "compile")]
+    verdict.phases = [
+        c
+        for c in seen
+        if c in ("input_wait", "forward", "backward", "optimizer", "validation", "checkpoint", "compile")
+    ]
     if case.phases - set(seen):
         wrong.append(f"no time in {', '.join(sorted(case.phases - set(seen)))}")
     if case.validation:
         check_validation(verdict, facts, ledgers)
     if case.attempts == 1:
-        wrong += [f"{f['kind']}: {f['title']}" for f in summary["findings"] if f["kind"] in FALSE_ALARMS and f["severity"] != "info"]
+        wrong += [
+            f"{f['kind']}: {f['title']}"
+            for f in summary["findings"]
+            if f["kind"] in FALSE_ALARMS and f["severity"] != "info"
+        ]
     if summary["observer"]["lost"] or summary["observer"]["torn"]:
         wrong.append(f"{summary['observer']['lost']} records lost, {summary['observer']['torn']} torn")
 
@@ -205,4 +235,6 @@ def check_validation(verdict: Verdict, facts: dict[str, Any], ledgers: list[dict
             verdict.wrong.append(f"{found_ms:.1f} ms of validation on rank {row['rank']}, there was none")
         if found_ms < wanted_ms:
             mixed = {c: round(v) for c, v in row["categories"].items() if v > 1}
-            verdict.wrong.append(f"validation {found_ms:.0f} ms on rank {row['rank']}, slept {wanted_ms} ms there: {mixed}")
+            verdict.wrong.append(
+                f"validation {found_ms:.0f} ms on rank {row['rank']}, slept {wanted_ms} ms there: {mixed}"
+            )

@@ -21,7 +21,7 @@ SCHEMAS = ROOT / "docs" / "schema"
 BUILD = Path(os.environ.get("STEPSCOPE_BUILD_DIR", ROOT / "build" / "dev"))
 
 
-def validator(name: str) -> "jsonschema.Draft202012Validator":
+def validator(name: str) -> jsonschema.Draft202012Validator:
     schema = json.loads((SCHEMAS / f"{name}.schema.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema)
@@ -38,7 +38,9 @@ def dumped(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip(f"{binary} is not built: run `make test`, or name the build folder by STEPSCOPE_BUILD_DIR")
     folder = tmp_path_factory.mktemp("summaries")
     command = [str(binary), "--gtest_filter=SummaryJson.DumpsExamplesForTheSchemaTest"]
-    done = subprocess.run(command, env={**os.environ, "STEPSCOPE_DUMP_DIR": str(folder)}, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        command, env={**os.environ, "STEPSCOPE_DUMP_DIR": str(folder)}, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
 

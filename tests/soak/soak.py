@@ -25,9 +25,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from soak_judge import GRAIN_KIB, WARM_UP_STEPS, judge  # noqa: E402
-from tap import Tap  # noqa: E402
-from watch import agent_of, memory_kib  # noqa: E402
+from soak_judge import GRAIN_KIB, WARM_UP_STEPS, judge
+from tap import Tap
+from watch import agent_of, memory_kib
 
 ROOT = Path(__file__).resolve().parents[2]
 JOB = Path(__file__).with_name("soak_job.py")
@@ -55,14 +55,30 @@ def start(options: argparse.Namespace) -> None:
     folder.mkdir(parents=True)
     python = os.environ.get("STEPSCOPE_PYTHON", sys.executable)
     binary = os.environ.get("STEPSCOPE_BIN", str(Path(sys.executable).with_name("stepscope")))
-    command = [python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(options.ranks), str(JOB), "--steps", str(options.steps)]
+    command = [
+        python,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        str(options.ranks),
+        str(JOB),
+        "--steps",
+        str(options.steps),
+    ]
     if not options.bare:
         command = [binary, "run", "--logs-dir", str(folder / "logs"), "--run-name", "soak", "--", *command]
     shell = 'out=$1; shift; "$@" >"$out/out.txt" 2>"$out/err.txt" </dev/null; echo $? >"$out/code.new"; mv "$out/code.new" "$out/code"'
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("STEPSCOPE", "TORCHELASTIC", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_"))}
+    env = {
+        k: v
+        for k, v in os.environ.items()
+        if not k.startswith(("STEPSCOPE", "TORCHELASTIC", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_"))
+    }
     env.update(OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="")
     process = subprocess.Popen(["sh", "-c", shell, "soak", str(folder), *command], env=env, start_new_session=True)
-    (folder / "job.json").write_text(json.dumps({"pid": process.pid, "steps": options.steps, "ranks": options.ranks, "bare": options.bare}))
+    (folder / "job.json").write_text(
+        json.dumps({"pid": process.pid, "steps": options.steps, "ranks": options.ranks, "bare": options.bare})
+    )
 
 
 def follow(folder: Path, job: dict[str, Any], sample_s: float) -> None:
@@ -83,7 +99,11 @@ def follow(folder: Path, job: dict[str, Any], sample_s: float) -> None:
                 sample: dict[str, Any] = {"at_s": round(time.time() - begun, 2), "ranks": {}}
                 sample["agent_kib"] = memory_kib(agent) if agent else None
                 for rank, ring in ranks.items():
-                    sample["ranks"][rank] = {"rank_kib": memory_kib(ring.pid), "steps": ring.counts["steps"], **ring.sizes()}
+                    sample["ranks"][rank] = {
+                        "rank_kib": memory_kib(ring.pid),
+                        "steps": ring.counts["steps"],
+                        **ring.sizes(),
+                    }
                 out.write(json.dumps(sample) + "\n")
                 out.flush()
                 tap.keep()
@@ -109,39 +129,47 @@ def main() -> int:
 
 
 def page(folder: Path, table: list[str], job: dict[str, Any], wrong: list[str]) -> str:
-    commit = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
+    commit = subprocess.run(
+        ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+    ).stdout.strip()
     said = [json.loads(line[5:]) for line in (folder / "out.txt").read_text().splitlines() if line.startswith("SOAK ")]
     seconds = max((s["seconds"] for s in said), default=0.0)
-    return "\n".join([
-        "# Soak",
-        "",
-        "One long training under `stepscope run` that does everything long trainings do: a new loader each 100 steps (one in 200 with a"
-        " worker), process groups made and destroyed, exceptions raised in every part of a step and caught, threads that end by an"
-        " exception, evaluation, checkpoints. It must leave memory flat and every count right.",
-        "",
-        "    make soak                      # 2,000,000 steps: 35 minutes of one core where nothing else runs",
-        "    make soak SOAK_STEPS=100000",
-        "    python tests/soak/soak.py --resume     # follows a job whose follower was stopped; --bare: torch alone",
-        "",
-        f"Memory is sampled from outside. Judged are samples after a tenth of the run and after {WARM_UP_STEPS:,} steps, when what the"
-        " script does seldom was done often enough and what the agent keeps of steps is full: the median of the slopes between all pairs"
-        " of samples, times the steps they cover. Allowed are"
-        f" {GRAIN_KIB:,} KiB once, which an allocator takes at a time, and a byte a step, the smallest leak that two million steps tell from"
-        " that; the ring and the names in it may not grow at all. Records are counted by a reader of its own, which shares no code with"
-        " the agent, and compared with what the script counted, as are the figures of the summary. A closure that raises leaves"
-        " `optimizer.step` with a begin and no end, since torch runs no hook then. `make test` runs a share of 10,000 steps.",
-        "",
-        "## Measured",
-        "",
-        f"{datetime.date.today().isoformat()}, commit {commit}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores that did other"
-        f" work too, Python {platform.python_version()}: {job['steps']:,} steps on {job['ranks']} rank{'s' if job['ranks'] > 1 else ''} in"
-        f" {seconds:,.0f} s. Written by `make soak`.",
-        "",
-        *table,
-        "",
-        *([f"Result: {len(wrong)} wrong.", "", *[f"* {w}" for w in wrong]] if wrong else ["Result: memory flat, every count right."]),
-        "",
-    ])
+    return "\n".join(
+        [
+            "# Soak",
+            "",
+            "One long training under `stepscope run` that does everything long trainings do: a new loader each 100 steps (one in 200 with a"
+            " worker), process groups made and destroyed, exceptions raised in every part of a step and caught, threads that end by an"
+            " exception, evaluation, checkpoints. It must leave memory flat and every count right.",
+            "",
+            "    make soak                      # 2,000,000 steps: 35 minutes of one core where nothing else runs",
+            "    make soak SOAK_STEPS=100000",
+            "    python tests/soak/soak.py --resume     # follows a job whose follower was stopped; --bare: torch alone",
+            "",
+            f"Memory is sampled from outside. Judged are samples after a tenth of the run and after {WARM_UP_STEPS:,} steps, when what the"
+            " script does seldom was done often enough and what the agent keeps of steps is full: the median of the slopes between all pairs"
+            " of samples, times the steps they cover. Allowed are"
+            f" {GRAIN_KIB:,} KiB once, which an allocator takes at a time, and a byte a step, the smallest leak that two million steps tell from"
+            " that; the ring and the names in it may not grow at all. Records are counted by a reader of its own, which shares no code with"
+            " the agent, and compared with what the script counted, as are the figures of the summary. A closure that raises leaves"
+            " `optimizer.step` with a begin and no end, since torch runs no hook then. `make test` runs a share of 10,000 steps.",
+            "",
+            "## Measured",
+            "",
+            f"{datetime.date.today().isoformat()}, commit {commit}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores that did other"
+            f" work too, Python {platform.python_version()}: {job['steps']:,} steps on {job['ranks']} rank{'s' if job['ranks'] > 1 else ''} in"
+            f" {seconds:,.0f} s. Written by `make soak`.",
+            "",
+            *table,
+            "",
+            *(
+                [f"Result: {len(wrong)} wrong.", "", *[f"* {w}" for w in wrong]]
+                if wrong
+                else ["Result: memory flat, every count right."]
+            ),
+            "",
+        ]
+    )
 
 
 if __name__ == "__main__":

@@ -15,7 +15,9 @@ import time
 from collections import Counter
 from pathlib import Path
 
-threading.excepthook = lambda args: None  # before torch, so that who watches chains it; tracebacks would fill the terminal
+threading.excepthook = lambda args: (
+    None
+)  # before torch, so that who watches chains it; tracebacks would fill the terminal
 
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402

@@ -16,8 +16,12 @@ MIN_SAMPLES = 20
 # Growth that is no leak: what an allocator takes at a time, once, and what cannot be told from nothing within 2 million steps.
 GRAIN_KIB = 1024
 RATE_KIB = {"rank_kib": 1024, "agent_kib": 1024, "ring_kib": 0, "names_bytes": 0}  # per million steps: a byte a step
-TITLES = {"rank_kib": "rank, anonymous memory", "agent_kib": "agent, anonymous memory", "ring_kib": "ring in shared memory",
-          "names_bytes": "names used in the ring"}
+TITLES = {
+    "rank_kib": "rank, anonymous memory",
+    "agent_kib": "agent, anonymous memory",
+    "ring_kib": "ring in shared memory",
+    "names_bytes": "names used in the ring",
+}
 
 
 @dataclass
@@ -34,14 +38,23 @@ class Result:
         return "\n".join(f"{word:7} {what:42} {found} ({expected})" for what, found, expected, word in self.rows)
 
     def table(self) -> list[str]:
-        return ["| what | found | expected | result |", "|---|---|---|---|", *[f"| {' | '.join(row)} |" for row in self.rows]]
+        return [
+            "| what | found | expected | result |",
+            "|---|---|---|---|",
+            *[f"| {' | '.join(row)} |" for row in self.rows],
+        ]
 
 
 def judge(folder: Path, job: dict[str, Any]) -> Result:
     result = Result()
     code = int((folder / "code").read_text())
     result.say("exit code", code, 0, code == 0)
-    said = {s["rank"]: s for s in (json.loads(line[5:]) for line in (folder / "out.txt").read_text().splitlines() if line.startswith("SOAK "))}
+    said = {
+        s["rank"]: s
+        for s in (
+            json.loads(line[5:]) for line in (folder / "out.txt").read_text().splitlines() if line.startswith("SOAK ")
+        )
+    }
     result.say("ranks that came to the end", len(said), job["ranks"], len(said) == job["ranks"])
     _memory(result, [json.loads(line) for line in (folder / "samples.jsonl").read_text().splitlines()])
     if job["bare"] or not said:
@@ -64,7 +77,14 @@ def _memory(result: Result, samples: list[dict[str, Any]]) -> None:
         last_step = points[-1][0]
         used = [p for p in points if p[0] >= max(WARM_UP * last_step, WARM_UP_STEPS)]
         if len(used) < MIN_SAMPLES:
-            result.rows.append((title, f"{points[-1][1]:,.0f} {_unit(key)} at the end", f"judged from step {WARM_UP_STEPS:,} on", "too short"))
+            result.rows.append(
+                (
+                    title,
+                    f"{points[-1][1]:,.0f} {_unit(key)} at the end",
+                    f"judged from step {WARM_UP_STEPS:,} on",
+                    "too short",
+                )
+            )
             continue
         steps = used[-1][0] - used[0][0]
         growth, allowed = slope(used) * steps, RATE_KIB[key] * steps / 1e6 + (GRAIN_KIB if RATE_KIB[key] else 0)
@@ -91,7 +111,9 @@ def _series(samples: list[dict[str, Any]]) -> dict[str, list[tuple[float, float]
 
 def slope(points: list[tuple[float, float]]) -> float:
     """Median of the slopes between all pairs (Theil and Sen): a step up or an odd sample does not tilt it, a leak does."""
-    return statistics.median((y2 - y1) / (x2 - x1) for (x1, y1), (x2, y2) in itertools.combinations(points, 2) if x2 > x1)
+    return statistics.median(
+        (y2 - y1) / (x2 - x1) for (x1, y1), (x2, y2) in itertools.combinations(points, 2) if x2 > x1
+    )
 
 
 def _records(result: Result, rank: int, own: Counter[str], tapped: dict[str, Any] | None) -> None:
@@ -101,25 +123,48 @@ def _records(result: Result, rank: int, own: Counter[str], tapped: dict[str, Any
         return
     result.say(f"rank {rank}: names dropped", tapped["names_dropped"], 0, tapped["names_dropped"] == 0)
     if tapped["missed"]:
-        result.rows.append((f"rank {rank}: records", f"{tapped['missed']:,} missed by the runner", "not counted", "skipped"))
+        result.rows.append(
+            (f"rank {rank}: records", f"{tapped['missed']:,} missed by the runner", "not counted", "skipped")
+        )
         return
     # A closure that raises ends optimizer.step in a way of which torch tells nobody: a begin without an end.
     optimizer = own["steps"] + own["caught_in_optimizer"]
     forward = own["steps"] + own["evaluated"] + own["caught_in_forward"] + own["caught_in_backward"]
     backward = own["steps"] + own["caught_in_backward"]
     loaders = own["epochs"] + own["evaluations"] + own["caught_in_loader"]
-    want = {"steps": own["steps"], "steps_begun": optimizer, "forwards": forward, "forwards_begun": forward, "backwards": backward,
-            "backwards_begun": backward, "loaders": loaders, "saves": own["checkpoints"], "exceptions": own["thread_exceptions"]}
+    want = {
+        "steps": own["steps"],
+        "steps_begun": optimizer,
+        "forwards": forward,
+        "forwards_begun": forward,
+        "backwards": backward,
+        "backwards_begun": backward,
+        "loaders": loaders,
+        "saves": own["checkpoints"],
+        "exceptions": own["thread_exceptions"],
+    }
     for name, expected in want.items():
         found = tapped["counts"].get(name, 0)
-        result.say(f"rank {rank}: records of {name.replace('_', ' ')}", f"{found:,}", f"{expected:,}", found == expected)
+        result.say(
+            f"rank {rank}: records of {name.replace('_', ' ')}", f"{found:,}", f"{expected:,}", found == expected
+        )
 
 
 def _summary(result: Result, summary: dict[str, Any], said: dict[int, dict[str, Any]]) -> None:
     """What the user is told, against the script's own counts and clock."""
     own = said[min(said)]["count"]
-    result.say("summary: steps", f"{summary['steps']['count']:,}", f"{own['steps']:,}", summary["steps"]["count"] == own["steps"])
-    result.say("summary: epochs", f"{summary['epochs']['count']:,}", f"{own['epochs']:,}", summary["epochs"]["count"] == own["epochs"])
+    result.say(
+        "summary: steps",
+        f"{summary['steps']['count']:,}",
+        f"{own['steps']:,}",
+        summary["steps"]["count"] == own["steps"],
+    )
+    result.say(
+        "summary: epochs",
+        f"{summary['epochs']['count']:,}",
+        f"{own['epochs']:,}",
+        summary["epochs"]["count"] == own["epochs"],
+    )
     observer = summary["observer"]
     result.say("summary: records lost", observer["lost"], 0, observer["lost"] == 0)
     result.say("summary: signals unavailable", len(observer["unavailable"]), 0, not observer["unavailable"])
@@ -129,5 +174,9 @@ def _summary(result: Result, summary: dict[str, Any], said: dict[int, dict[str, 
             found, expected = row["categories"][category], slept[category]
             near = abs(found - expected) <= max(0.25 * expected, 50)
             result.say(f"rank {row['rank']}: ms of {category}", f"{found:,.0f}", f"{expected:,.0f} ± 25 %", near)
-    lost = [f["kind"] for f in summary["findings"] if f["kind"] in ("RANK_LOST", "NO_DATA", "INCOMPLETE_DATA", "OBSERVER_DEGRADED")]
+    lost = [
+        f["kind"]
+        for f in summary["findings"]
+        if f["kind"] in ("RANK_LOST", "NO_DATA", "INCOMPLETE_DATA", "OBSERVER_DEGRADED")
+    ]
     result.say("summary: false alarms", lost or "none", "none", not lost)

@@ -12,16 +12,24 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
-from ring import HEADER_BYTES, KINDS, RECORD_BYTES  # noqa: E402
-from watch import family  # noqa: E402
+from watch import family
+
+from ring import HEADER_BYTES, KINDS, RECORD_BYTES
 
 _NUMBER = {name: number for number, name in KINDS.items()}
 _BEGIN, _END = 1, 2
 # What is counted: name → (kind, edge)
 COUNTED = {
-    "steps": ("Optimizer", _END), "steps_begun": ("Optimizer", _BEGIN), "saves": ("Save", _END), "loaders": ("LoaderCreate", _END),
-    "loaders_begun": ("LoaderCreate", _BEGIN), "exceptions": ("Exception", 0), "forwards": ("Forward", _END), "forwards_begun": ("Forward", _BEGIN),
-    "backwards": ("Backward", _END), "backwards_begun": ("Backward", _BEGIN),
+    "steps": ("Optimizer", _END),
+    "steps_begun": ("Optimizer", _BEGIN),
+    "saves": ("Save", _END),
+    "loaders": ("LoaderCreate", _END),
+    "loaders_begun": ("LoaderCreate", _BEGIN),
+    "exceptions": ("Exception", 0),
+    "forwards": ("Forward", _END),
+    "forwards_begun": ("Forward", _BEGIN),
+    "backwards": ("Backward", _END),
+    "backwards_begun": ("Backward", _BEGIN),
 }
 
 
@@ -35,16 +43,16 @@ class Tapped:
         with path.open("rb") as f:
             header = f.read(HEADER_BYTES)
         self.names_bytes, self.capacity = struct.unpack_from("<IQ", header, 20)
-        self.rank, = struct.unpack_from("<i", header, 52)
-        self.pid, = struct.unpack_from("<i", header, 68)
+        (self.rank,) = struct.unpack_from("<i", header, 52)
+        (self.pid,) = struct.unpack_from("<i", header, 68)
 
     def look(self) -> None:
         base = HEADER_BYTES + self.names_bytes
         with self.path.open("rb") as f:
             header = f.read(HEADER_BYTES)
-            self.rank, = struct.unpack_from("<i", header, 52)
-            self.evidence, = struct.unpack_from("<Q", header, 168)
-            head, = struct.unpack_from("<Q", header, 256)
+            (self.rank,) = struct.unpack_from("<i", header, 52)
+            (self.evidence,) = struct.unpack_from("<Q", header, 168)
+            (head,) = struct.unpack_from("<Q", header, 256)
             self.names_used, self.names_dropped = struct.unpack_from("<QQ", header, 320)
             if head - self.at > self.capacity:
                 self.missed += head - self.capacity - self.at
@@ -103,8 +111,17 @@ class Tap:
                         ring.at, ring.missed, ring.counts = old["at"], old["missed"], Counter(old["counts"])
 
     def keep(self) -> None:
-        state = {path: {"at": r.at, "missed": r.missed, "rank": r.rank, "evidence": r.evidence, "counts": r.counts, "names_dropped": r.names_dropped}
-                 for path, r in self.rings.items()}
+        state = {
+            path: {
+                "at": r.at,
+                "missed": r.missed,
+                "rank": r.rank,
+                "evidence": r.evidence,
+                "counts": r.counts,
+                "names_dropped": r.names_dropped,
+            }
+            for path, r in self.rings.items()
+        }
         new = self.kept.with_suffix(".new")
         new.write_text(json.dumps(state))
         new.replace(self.kept)

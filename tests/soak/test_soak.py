@@ -10,10 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from soak_judge import Result, _memory  # noqa: E402
+from soak_judge import Result, _memory
 
 SOAK = Path(__file__).with_name("soak.py")
 
@@ -26,8 +23,13 @@ OPEN = ("summary: epochs", "summary: false alarms: ['RANK_LOST']")
 def test_a_share_of_the_soak(tmp_path):
     """Counts, names and the ring; memory needs more steps than these."""
     python = os.environ.get("STEPSCOPE_PYTHON", sys.executable)
-    done = subprocess.run([python, str(SOAK), "--steps", "10000", "--sample-s", "0.5", "--folder", str(tmp_path / "soak")],
-                          capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(
+        [python, str(SOAK), "--steps", "10000", "--sample-s", "0.5", "--folder", str(tmp_path / "soak")],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
     wrong = [line for line in done.stdout.splitlines() if line.startswith("WRONG") and "(" not in line]
     assert not [w for w in wrong if not w.split(maxsplit=1)[1].startswith(OPEN)], done.stdout + done.stderr
     assert done.returncode == bool(wrong), done.stdout + done.stderr
@@ -63,8 +65,14 @@ def test_a_leak_of_a_few_bytes_a_step_is_told(bytes_a_step):
 
 
 def test_a_name_that_is_kept_each_epoch_is_told():
-    samples = [{"at_s": i, "agent_kib": 9000, "ranks": {"0": {"rank_kib": 400_000, "steps": i * 5000, "ring_kib": 4164, "names_bytes": 900 + i}}}
-               for i in range(100)]
+    samples = [
+        {
+            "at_s": i,
+            "agent_kib": 9000,
+            "ranks": {"0": {"rank_kib": 400_000, "steps": i * 5000, "ring_kib": 4164, "names_bytes": 900 + i}},
+        }
+        for i in range(100)
+    ]
     result = Result()
     _memory(result, samples)
     assert [w for w in result.wrong if "names" in w]

@@ -7,16 +7,15 @@ import re
 import shutil
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/support"))
+from run_file import Column, decode_column, read_metric
 
-from run_file import Column, decode_column, read_metric  # noqa: E402
+ROOT = Path(__file__).resolve().parents[2]
+
 
 PAGE = ROOT / "docs/formats/run_file.md"
 
@@ -34,7 +33,9 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A closed run file: 3,000 steps of 4 ranks, rank 1 slow in backward, written by the C++ side."""
     path = tmp_path_factory.mktemp("store") / "run.db"
     command = [str(_store_test()), "--gtest_filter=RunFileExample.*"]
-    subprocess.run(command, env={**os.environ, "SS_EXAMPLE_RUN_DB": str(path)}, check=True, capture_output=True, timeout=120)
+    subprocess.run(
+        command, env={**os.environ, "SS_EXAMPLE_RUN_DB": str(path)}, check=True, capture_output=True, timeout=120
+    )
     assert path.stat().st_size > 100_000
     yield path
 
@@ -62,14 +63,20 @@ def test_every_query_of_the_page_answers(example: Path, sql: str) -> None:
 def test_the_answers_are_right(example: Path) -> None:
     db = sqlite3.connect(f"file:{example}?mode=ro", uri=True)
     assert db.execute("SELECT name, status, world_size FROM run").fetchall() == [("example", "completed", 4)]
-    assert db.execute("SELECT kind, ranks, phase FROM finding WHERE severity = 'crit'").fetchall() == [("COMPUTE_STRAGGLER", "[1]", "backward")]
-    waited = db.execute("SELECT caused_rank, sum(caused_ms * stride) FROM step_summary WHERE caused_rank IS NOT NULL GROUP BY 1 ORDER BY 2 DESC").fetchall()
+    assert db.execute("SELECT kind, ranks, phase FROM finding WHERE severity = 'crit'").fetchall() == [
+        ("COMPUTE_STRAGGLER", "[1]", "backward")
+    ]
+    waited = db.execute(
+        "SELECT caused_rank, sum(caused_ms * stride) FROM step_summary WHERE caused_rank IS NOT NULL GROUP BY 1 ORDER BY 2 DESC"
+    ).fetchall()
     assert waited[0][0] == 1
     first, last = db.execute("SELECT min(step), max(step) FROM step_summary").fetchone()
     assert first == 0 and last == 2999
     assert db.execute("SELECT sum(stride) FROM step_summary").fetchone() == (3000,)
     tags = {step: tags for step, tags in db.execute("SELECT step, tags FROM step_summary WHERE tags <> ''")}
-    assert tags and set(tags.values()) == {"checkpoint"} and all(step % 500 >= 490 for step in tags)  # rows are thinned: a save may stand at a near step, tags
+    assert (
+        tags and set(tags.values()) == {"checkpoint"} and all(step % 500 >= 490 for step in tags)
+    )  # rows are thinned: a save may stand at a near step, tags
     assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 

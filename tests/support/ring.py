@@ -102,7 +102,9 @@ def read(path: Path | str) -> Ring:
     process_start, _, _, evidence, life, _, _ = struct.unpack_from("<7Q", data, 144)
     (head,) = struct.unpack_from("<Q", data, 256)
     names_head, names_dropped = struct.unpack_from("<2Q", data, 320)
-    ring = Ring(Path(path), rank, local_rank, world_size, node_rank, attempt, pid, evidence, life, process_start, head, [], {})
+    ring = Ring(
+        Path(path), rank, local_rank, world_size, node_rank, attempt, pid, evidence, life, process_start, head, [], {}
+    )
     _read_names(ring, data, HEADER_BYTES, min(names_head, names_bytes))
     ring.names_dropped = names_dropped
     base = HEADER_BYTES + names_bytes
@@ -113,7 +115,18 @@ def read(path: Path | str) -> Ring:
             continue
         time, packed, a, b, c, d = slot[1:7]
         ring.records.append(
-            Record(index, time, KINDS.get(packed & 0xFF, "?"), packed >> 8 & 0xFF, packed >> 16 & 0xFFFF, packed >> 32, a, b, c, d)
+            Record(
+                index,
+                time,
+                KINDS.get(packed & 0xFF, "?"),
+                packed >> 8 & 0xFF,
+                packed >> 16 & 0xFFFF,
+                packed >> 32,
+                a,
+                b,
+                c,
+                d,
+            )
         )
     return ring
 

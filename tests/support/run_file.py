@@ -136,7 +136,9 @@ def read_metric(db: sqlite3.Connection, metric: int) -> list[list[int]]:
         ranks = 1 if kind == "row" else ranks
         unit = quantum_ns if kind == "time" else 1
         part = [[0] * rows for _ in range(ranks)]
-        blocks = db.execute("SELECT rank0, ranks, data FROM block WHERE segment = ? AND metric = ? AND fold = 0", (segment, metric))
+        blocks = db.execute(
+            "SELECT rank0, ranks, data FROM block WHERE segment = ? AND metric = ? AND fold = 0", (segment, metric)
+        )
         for rank0, count, data in blocks:
             values = decode_column(data, Column(max(count, 1) * rows, rows))
             for r in range(max(count, 1)):

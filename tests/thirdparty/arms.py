@@ -47,8 +47,23 @@ class Place:
         packed = self.folder / "packed" / f"{project.name}-{project.version}"
         if not list(packed.glob("*.tar.gz")):
             packed.mkdir(parents=True, exist_ok=True)
-            subprocess.run([self.python, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
-                            "--no-binary", project.name, "--dest", packed, project.requirement], check=True)
+            subprocess.run(
+                [
+                    self.python,
+                    "-m",
+                    "pip",
+                    "download",
+                    "--quiet",
+                    "--disable-pip-version-check",
+                    "--no-deps",
+                    "--no-binary",
+                    project.name,
+                    "--dest",
+                    packed,
+                    project.requirement,
+                ],
+                check=True,
+            )
         target = self.folder / "source" / f"{project.name}-{project.version}"
         shutil.rmtree(target, ignore_errors=True)
         with tarfile.open(next(packed.glob("*.tar.gz"))) as tar:
@@ -70,29 +85,66 @@ class Place:
                 arm.last_line = (stdout.strip().splitlines() or [""])[-1]
                 self._read(arm, out, stdout + stderr)
             else:
-                arm.tests["output"] = {"outcome": {"exit": code}, "raised": "", "warnings": [plain(w) for w in _WARNING.findall(stderr)],
-                                       "said": {"stdout": plain(stdout)}, "seconds": arm.elapsed_s}
+                arm.tests["output"] = {
+                    "outcome": {"exit": code},
+                    "raised": "",
+                    "warnings": [plain(w) for w in _WARNING.findall(stderr)],
+                    "said": {"stdout": plain(stdout)},
+                    "seconds": arm.elapsed_s,
+                }
             return arm
 
     def _words(self, project: Project, only: tuple[str, ...]) -> list[str]:
         if project.command:
             return [w.format(python=self.python, here=HERE) for w in project.command]
         ignored = [f"--ignore={p}" for p in project.without]
-        return [str(self.python), "-m", "pytest", "-p", "outcomes", "-p", "no:cacheprovider", "-q", "--tb=line", "--color=no", "-o", "addopts=",
-                "--continue-on-collection-errors", *ignored, *(only or project.paths)]
+        return [
+            str(self.python),
+            "-m",
+            "pytest",
+            "-p",
+            "outcomes",
+            "-p",
+            "no:cacheprovider",
+            "-q",
+            "--tb=line",
+            "--color=no",
+            "-o",
+            "addopts=",
+            "--continue-on-collection-errors",
+            *ignored,
+            *(only or project.paths),
+        ]
 
     def _environment(self, out: Path) -> dict[str, str]:
         drop = ("STEPSCOPE", "TORCHELASTIC", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_", "PYTEST_", "COV_")
         env = {k: v for k, v in os.environ.items() if not k.startswith(drop)}
-        env.update(OMP_NUM_THREADS="1", PYTHONHASHSEED="0", CUDA_VISIBLE_DEVICES="", HF_HUB_OFFLINE="1", MPLBACKEND="agg",
-                   TOKENIZERS_PARALLELISM="false", PYTHONPATH=str(HERE), THIRDPARTY_OUT=str(out), COLUMNS="120",
-                   ACCELERATE_USE_CPU="1", ACCELERATE_TESTING="1", EINOPS_TEST_BACKENDS="numpy,torch")
+        env.update(
+            OMP_NUM_THREADS="1",
+            PYTHONHASHSEED="0",
+            CUDA_VISIBLE_DEVICES="",
+            HF_HUB_OFFLINE="1",
+            MPLBACKEND="agg",
+            TOKENIZERS_PARALLELISM="false",
+            PYTHONPATH=str(HERE),
+            THIRDPARTY_OUT=str(out),
+            COLUMNS="120",
+            ACCELERATE_USE_CPU="1",
+            ACCELERATE_TESTING="1",
+            EINOPS_TEST_BACKENDS="numpy,torch",
+        )
         env["PATH"] = f"{self.python.parent}{os.pathsep}{env['PATH']}"
         return env
 
     def _read(self, arm: Arm, out: Path, said: str) -> None:
         if not out.exists() or not out.stat().st_size:
-            arm.tests["(session)"] = {"outcome": {"session": "no outcomes"}, "raised": plain(said[-2000:]), "warnings": [], "said": {}, "seconds": 0.0}
+            arm.tests["(session)"] = {
+                "outcome": {"session": "no outcomes"},
+                "raised": plain(said[-2000:]),
+                "warnings": [],
+                "said": {},
+                "seconds": 0.0,
+            }
             return
         for line in out.read_text().splitlines():
             row = json.loads(line)
@@ -103,8 +155,17 @@ class Place:
 
 
 def _finish(words: list[str], root: Path, env: dict[str, str]) -> tuple[int, str, str]:
-    process = subprocess.Popen(words, cwd=root, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                               errors="replace", start_new_session=True)
+    process = subprocess.Popen(
+        words,
+        cwd=root,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
     try:
         stdout, stderr = process.communicate(timeout=TIMEOUT_S)
     except BaseException as e:

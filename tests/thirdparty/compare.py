@@ -57,8 +57,12 @@ def compare(bare: Sequence[Ran], observed: Sequence[Ran]) -> Verdict:
     return verdict
 
 
-def _test(verdict: Verdict, name: str, bare: list[dict[str, Any] | None], observed: list[dict[str, Any] | None]) -> None:
-    verdict.passed += bool(bare[0]) and (bare[0]["outcome"].get("call") == "passed" or bare[0]["outcome"].get("exit") == 0)
+def _test(
+    verdict: Verdict, name: str, bare: list[dict[str, Any] | None], observed: list[dict[str, Any] | None]
+) -> None:
+    verdict.passed += bool(bare[0]) and (
+        bare[0]["outcome"].get("call") == "passed" or bare[0]["outcome"].get("exit") == 0
+    )
     unsteady = False
     for aspect in ASPECTS:
         words = _word

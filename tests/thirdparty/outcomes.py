@@ -45,7 +45,9 @@ class Outcomes:
     def pytest_warning_recorded(self, warning_message: Any, when: str, nodeid: str, location: Any) -> None:
         at = f"{Path(warning_message.filename).name}:{warning_message.lineno}"
         name = nodeid or f"({when})"
-        self._test(name)["warnings"].append(f"{warning_message.category.__name__} {at} {plain(str(warning_message.message))}")
+        self._test(name)["warnings"].append(
+            f"{warning_message.category.__name__} {at} {plain(str(warning_message.message))}"
+        )
 
     def pytest_sessionfinish(self) -> None:
         for name, test in self.tests.items():

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from compare import compare  # noqa: E402
-from section import TITLE, renewed, split  # noqa: E402
+from compare import compare
+from section import TITLE, renewed, split
 
 
 @dataclass
@@ -25,7 +20,13 @@ class Ran:
 
 def ran(code: int = 0, **changed: Any) -> Ran:
     """A run of two tests; ``changed``: what the first did otherwise."""
-    test = {"outcome": {"call": "passed"}, "raised": "", "warnings": ["UserWarning a.py:1 slow"], "said": {"stdout": "3\n"}, "seconds": 1.0}
+    test = {
+        "outcome": {"call": "passed"},
+        "raised": "",
+        "warnings": ["UserWarning a.py:1 slow"],
+        "said": {"stdout": "3\n"},
+        "seconds": 1.0,
+    }
     return Ran(code, tests={"a": {**test, **changed}, "b": test})
 
 

@@ -24,10 +24,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from arms import Arm, Place  # noqa: E402
-from compare import Verdict, compare  # noqa: E402
-from projects import PROJECTS, REQUIREMENTS, Project  # noqa: E402
-from section import renewed  # noqa: E402
+from arms import Arm, Place
+from compare import Verdict, compare
+from projects import PROJECTS, REQUIREMENTS, Project
+from section import renewed
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build/thirdparty"
@@ -39,7 +39,9 @@ AGAIN = 3  # runs in each arm of files in which something differed
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--python", type=Path, default=Path(sys.executable), help="interpreter with the projects and stepscope")
+    parser.add_argument(
+        "--python", type=Path, default=Path(sys.executable), help="interpreter with the projects and stepscope"
+    )
     parser.add_argument("--only", default="", help="projects whose name contains one of these, separated by commas")
     parser.add_argument("--write", action="store_true", help="write the section of docs/matrix.md")
     parser.add_argument("--list", action="store_true")
@@ -68,7 +70,9 @@ def main() -> int:
     rows = kept()
     bare, observed = (sum(rows[p.key][k] for p in PROJECTS if p.key in rows) for k in ("bare_s", "observed_s"))
     differences = sum(len(rows[p.key]["differences"]) for p in PROJECTS if p.key in rows)
-    print(f"thirdparty: {differences} differences; tests {bare:.0f} s bare, {observed:.0f} s observed, {observed / bare:.3f} times")
+    print(
+        f"thirdparty: {differences} differences; tests {bare:.0f} s bare, {observed:.0f} s observed, {observed / bare:.3f} times"
+    )
     if options.write:
         DOC.write_text(renewed(DOC.read_text(), page(rows)))
     return int(differences > 0 or observed > LIMIT * bare)
@@ -80,12 +84,22 @@ def judge(place: Place, project: Project) -> Verdict:
     for is_observed in (False, True, False):
         arm = place.run(project, is_observed)
         (observed if is_observed else bare).append(arm)
-        print(f"        {project.key}: {'observed' if is_observed else 'bare'}, exit {arm.code}, {arm.elapsed_s:.0f} s, {arm.last_line}", flush=True)
+        print(
+            f"        {project.key}: {'observed' if is_observed else 'bare'}, exit {arm.code}, {arm.elapsed_s:.0f} s, {arm.last_line}",
+            flush=True,
+        )
     verdict = compare(bare, observed)
     if not verdict.differences:
         return verdict
-    print(f"{project.key}: {len(verdict.differences)} differ at first, run again:", *verdict.differences, sep="\n    ", flush=True)
-    files = tuple(dict.fromkeys(name.split("::")[0] for name in verdict.differing if name.split("::")[0].endswith(".py")))
+    print(
+        f"{project.key}: {len(verdict.differences)} differ at first, run again:",
+        *verdict.differences,
+        sep="\n    ",
+        flush=True,
+    )
+    files = tuple(
+        dict.fromkeys(name.split("::")[0] for name in verdict.differing if name.split("::")[0].endswith(".py"))
+    )
     if project.paths and not files:
         return verdict
     more_bare, more_observed = [], []
@@ -95,10 +109,17 @@ def judge(place: Place, project: Project) -> Verdict:
     return _together(verdict, bare, observed, more_bare, more_observed)
 
 
-def _together(first: Verdict, bare: list[Arm], observed: list[Arm], more_bare: list[Arm], more_observed: list[Arm]) -> Verdict:
+def _together(
+    first: Verdict, bare: list[Arm], observed: list[Arm], more_bare: list[Arm], more_observed: list[Arm]
+) -> Verdict:
     """The first runs' verdict with the differences that more runs of their files leave standing."""
-    merged = [Arm(bare[0].code, 0, {n: a.tests[n] for n in first.differing if n in a.tests}) for a in (*bare, *more_bare)]
-    seen = [Arm(bare[0].code, 0, {n: a.tests[n] for n in first.differing if n in a.tests}) for a in (*observed, *more_observed)]
+    merged = [
+        Arm(bare[0].code, 0, {n: a.tests[n] for n in first.differing if n in a.tests}) for a in (*bare, *more_bare)
+    ]
+    seen = [
+        Arm(bare[0].code, 0, {n: a.tests[n] for n in first.differing if n in a.tests})
+        for a in (*observed, *more_observed)
+    ]
     second = compare(merged, seen)
     gone = set(first.differing) - set(second.differing)
     codes = [d for d in first.differences if d.startswith("exit code")]
@@ -111,8 +132,11 @@ def _together(first: Verdict, bare: list[Arm], observed: list[Arm], more_bare: l
 
 def tell(project: Project, verdict: Verdict) -> None:
     word = "DIFFERS" if verdict.differences else "ok"
-    print(f"{word:8}{project.key:34} {verdict.passed} of {verdict.tests} pass, {len(verdict.flaky)} flaky, {verdict.unsteady} unsteady,"
-          f" {verdict.bare_s:.1f} s bare, {verdict.ratio:.3f} times", flush=True)
+    print(
+        f"{word:8}{project.key:34} {verdict.passed} of {verdict.tests} pass, {len(verdict.flaky)} flaky, {verdict.unsteady} unsteady,"
+        f" {verdict.bare_s:.1f} s bare, {verdict.ratio:.3f} times",
+        flush=True,
+    )
     for line in verdict.differences:
         print(f"        {line}", flush=True)
 
@@ -123,7 +147,12 @@ def kept() -> dict[str, dict[str, Any]]:
 
 def keep(project: Project, verdict: Verdict) -> None:
     rows = kept()
-    rows[project.key] = {"version": project.version, "torch": _torch(), **verdict.__dict__, "at": datetime.date.today().isoformat()}
+    rows[project.key] = {
+        "version": project.version,
+        "torch": _torch(),
+        **verdict.__dict__,
+        "at": datetime.date.today().isoformat(),
+    }
     KEPT.parent.mkdir(parents=True, exist_ok=True)
     KEPT.write_text(json.dumps(rows, indent=1))
 
@@ -136,7 +165,9 @@ def _torch() -> str:
 
 def page(rows: dict[str, dict[str, Any]]) -> list[str]:
     """The section of docs/matrix.md."""
-    commit = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
+    commit = subprocess.run(
+        ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+    ).stdout.strip()
     shown = [(p, rows[p.key]) for p in PROJECTS if p.key in rows]
     lines = [
         "Written by `make thirdparty` (`tests/thirdparty/`). The projects' own tests, from their source packages, bare, under"
@@ -157,13 +188,18 @@ def page(rows: dict[str, dict[str, Any]]) -> list[str]:
         result = f"{len(r['differences'])} differ" if r["differences"] else "ok"
         times = r["observed_s"] / r["bare_s"] if r["bare_s"] else 1.0
         cpu = f"{r['observed_cpu_s'] / r['bare_cpu_s']:.3f}" if r["bare_cpu_s"] else "–"
-        lines.append(f"| {p.key} | {r['version']} | {r['torch']} | {r['tests']} | {r['passed']} | {len(r['flaky'])} | {r['unsteady']}"
-                     f" | {r['bare_s']:.1f} s | {r['observed_s']:.1f} s | {times:.3f} | {cpu} | {result} |")
+        lines.append(
+            f"| {p.key} | {r['version']} | {r['torch']} | {r['tests']} | {r['passed']} | {len(r['flaky'])} | {r['unsteady']}"
+            f" | {r['bare_s']:.1f} s | {r['observed_s']:.1f} s | {times:.3f} | {cpu} | {result} |"
+        )
     bare, observed = (sum(r[k] for _, r in shown) for k in ("bare_s", "observed_s"))
     if bare:
         cpu = [sum(r[k] for _, r in shown) for k in ("bare_cpu_s", "observed_cpu_s")]
-        lines += ["", f"In sum {bare:.0f} s bare, {observed:.0f} s observed: {observed / bare:.3f} times (asked: at most {LIMIT});"
-                  f" CPU time of the suites {cpu[0]:.0f} s and {cpu[1]:.0f} s: {cpu[1] / max(cpu[0], 1e-9):.3f} times."]
+        lines += [
+            "",
+            f"In sum {bare:.0f} s bare, {observed:.0f} s observed: {observed / bare:.3f} times (asked: at most {LIMIT});"
+            f" CPU time of the suites {cpu[0]:.0f} s and {cpu[1]:.0f} s: {cpu[1] / max(cpu[0], 1e-9):.3f} times.",
+        ]
     for p, r in shown:
         for d in r["differences"]:
             lines += ["", f"* {p.key}: {d[:300]}"]

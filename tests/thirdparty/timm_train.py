@@ -35,12 +35,37 @@ def main() -> None:
     average = ModelEmaV3(model, decay=0.9)
     wrapped = DistributedDataParallel(model) if distributed else model
     data = Random()
-    loader = create_loader(data, input_size=(3, 32, 32), batch_size=BATCH, is_training=True, use_prefetcher=False, num_workers=2, distributed=distributed)
-    check = create_loader(data, input_size=(3, 32, 32), batch_size=BATCH, is_training=False, use_prefetcher=False, num_workers=0, distributed=distributed)
-    schedule, epochs = create_scheduler_v2(optimizer, sched="cosine", num_epochs=EPOCHS, warmup_epochs=1, updates_per_epoch=len(loader))
+    loader = create_loader(
+        data,
+        input_size=(3, 32, 32),
+        batch_size=BATCH,
+        is_training=True,
+        use_prefetcher=False,
+        num_workers=2,
+        distributed=distributed,
+    )
+    check = create_loader(
+        data,
+        input_size=(3, 32, 32),
+        batch_size=BATCH,
+        is_training=False,
+        use_prefetcher=False,
+        num_workers=0,
+        distributed=distributed,
+    )
+    schedule, epochs = create_scheduler_v2(
+        optimizer, sched="cosine", num_epochs=EPOCHS, warmup_epochs=1, updates_per_epoch=len(loader)
+    )
     scaler, loss_of = NativeScaler("cpu"), LabelSmoothingCrossEntropy(0.1)
     with tempfile.TemporaryDirectory() as folder:
-        saver = CheckpointSaver(model=model, optimizer=optimizer, model_ema=average, checkpoint_dir=folder, recovery_dir=folder, max_history=2)
+        saver = CheckpointSaver(
+            model=model,
+            optimizer=optimizer,
+            model_ema=average,
+            checkpoint_dir=folder,
+            recovery_dir=folder,
+            max_history=2,
+        )
         updates = 0
         for epoch in range(EPOCHS):
             wrapped.train()
@@ -53,7 +78,9 @@ def main() -> None:
                 updates += 1
                 schedule.step_update(updates)
                 if rank == 0:
-                    print(f"epoch {epoch} loss {loss.item():.9f} rate {optimizer.param_groups[0]['lr']:.9f}", flush=True)
+                    print(
+                        f"epoch {epoch} loss {loss.item():.9f} rate {optimizer.param_groups[0]['lr']:.9f}", flush=True
+                    )
             top = validate(wrapped, check, distributed)
             schedule.step(epoch + 1, top)
             if rank == 0:

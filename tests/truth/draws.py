@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from launching import Outcome, brief, key_values, observe, require_binary, table  # noqa: E402
+from launching import Outcome, brief, key_values, observe, require_binary, table
 
 JOB = Path(__file__).resolve().parent / "job.py"
 PHASES = {"input": "input_wait", "forward": "forward", "backward": "backward", "optimizer": "optimizer"}
@@ -35,21 +35,30 @@ class Draw:
     ranks: int
     culprit: int
     phase: str
-    size: float       # of the unfaulted step
+    size: float  # of the unfaulted step
     how: str
     base_ms: float
     base_work: float
     trace: bool
 
     @staticmethod
-    def of(rng: random.Random) -> "Draw":
+    def of(rng: random.Random) -> Draw:
         ranks = rng.randint(2, 4)
-        return Draw(ranks, rng.randrange(ranks), rng.choice(list(PHASES)), rng.uniform(0.2, 1.0), rng.choice(["sleep", "work"]),
-                    rng.uniform(13, 50), rng.choice([0.0, 0.15, 0.3]) * 2 / ranks, rng.random() < 0.5)
+        return Draw(
+            ranks,
+            rng.randrange(ranks),
+            rng.choice(list(PHASES)),
+            rng.uniform(0.2, 1.0),
+            rng.choice(["sleep", "work"]),
+            rng.uniform(13, 50),
+            rng.choice([0.0, 0.15, 0.3]) * 2 / ranks,
+            rng.random() < 0.5,
+        )
 
     def args(self, steps: int) -> list[str]:
         return ["--steps", str(steps), "--base-ms", f"{self.base_ms:.2f}", "--base-work", f"{self.base_work:.3f}"] + (
-            ["--trace"] if self.trace else [])
+            ["--trace"] if self.trace else []
+        )
 
 
 def truth(outcome: Outcome) -> dict[int, dict[str, str]]:
@@ -105,7 +114,21 @@ def show(outcome: Outcome) -> None:
 
 
 def do_draws(seeds: list[int], logs: Path) -> int:
-    header = ["seed", "ranks", "culprit", "phase", "size", "how", "trace", "step_ms", "cost", "said", "share", "saves", "verdict"]
+    header = [
+        "seed",
+        "ranks",
+        "culprit",
+        "phase",
+        "size",
+        "how",
+        "trace",
+        "step_ms",
+        "cost",
+        "said",
+        "share",
+        "saves",
+        "verdict",
+    ]
     rows, right, control_noise = [], 0, 0
     for seed in seeds:
         rng = random.Random(seed)
@@ -114,17 +137,30 @@ def do_draws(seeds: list[int], logs: Path) -> int:
             steps = step_count(d)
             healthy = run(d, steps, [], logs, f"draw{seed}-{attempt}-off")
             step_ms = 1e3 * wall_s(healthy) / steps
-            faulted = run(d, steps, [f"{d.culprit}:{d.phase}:{d.size * step_ms:.2f}:{d.how}"], logs, f"draw{seed}-{attempt}-on")
+            faulted = run(
+                d, steps, [f"{d.culprit}:{d.phase}:{d.size * step_ms:.2f}:{d.how}"], logs, f"draw{seed}-{attempt}-on"
+            )
             with_s, without_s = wall_s(faulted), wall_s(healthy)
             cost = (with_s - without_s) / with_s if with_s else 0.0
             wrong = wrong_of(d, faulted)
             first = next(iter(judged(faulted)), None)
             noise = judged(healthy)
             control_noise += bool(noise)
-            row = [str(seed), str(d.ranks), str(d.culprit), d.phase, f"{d.size:.2f}", d.how, "yes" if d.trace else "no", f"{step_ms:.1f}",
-                   f"{cost:.3f}", f"{first['kind']} r{first['ranks']} {first['phase']}" if first else "silent",
-                   f"{first['cost']['share']:.3f}" if first else "", f"{(first['saves'] or {}).get('share', 0):.3f}" if first else "",
-                   "redrawn" if cost < LEAST_COST else "right" if not wrong else "WRONG: " + "; ".join(wrong)]
+            row = [
+                str(seed),
+                str(d.ranks),
+                str(d.culprit),
+                d.phase,
+                f"{d.size:.2f}",
+                d.how,
+                "yes" if d.trace else "no",
+                f"{step_ms:.1f}",
+                f"{cost:.3f}",
+                f"{first['kind']} r{first['ranks']} {first['phase']}" if first else "silent",
+                f"{first['cost']['share']:.3f}" if first else "",
+                f"{(first['saves'] or {}).get('share', 0):.3f}" if first else "",
+                "redrawn" if cost < LEAST_COST else "right" if not wrong else "WRONG: " + "; ".join(wrong),
+            ]
             rows.append(row)
             print("  ".join(row), flush=True)
             if noise:
@@ -148,8 +184,11 @@ def do_controls(count: int, first_seed: int, logs: Path) -> int:
         said = judged(outcome)
         good = outcome.summary is not None and not said and outcome.rc == 0
         silent += good
-        print(f"control {seed}: {d.ranks} ranks, base {d.base_ms:.1f} ms, trace {d.trace}: "
-              + ("silent" if good else "NOT SILENT " + "; ".join(brief(f) for f in said)), flush=True)
+        print(
+            f"control {seed}: {d.ranks} ranks, base {d.base_ms:.1f} ms, trace {d.trace}: "
+            + ("silent" if good else "NOT SILENT " + "; ".join(brief(f) for f in said)),
+            flush=True,
+        )
         if not good:
             show(outcome)
     print(f"{silent}/{count} healthy controls silent")
@@ -174,9 +213,12 @@ def do_pair(seed: int, logs: Path) -> bool:
     share = predicted.get("share")
     ok = bool(named) and named["ranks"] == [a] and share is not None and abs(share - realised) <= 0.2 * realised
     ok = ok and all(set(f["ranks"]) <= {a, b} for f in judged(both))
-    print(f"pair {seed}: {ranks} ranks, worst {a} backward 30 ms, second {b} forward 14 ms: "
-          f"named {brief(named) if named else 'nobody'}; predicted saving {share}, realised {realised:.3f}, "
-          f"of both {all_of_it:.3f}: {'right' if ok else 'WRONG'}", flush=True)
+    print(
+        f"pair {seed}: {ranks} ranks, worst {a} backward 30 ms, second {b} forward 14 ms: "
+        f"named {brief(named) if named else 'nobody'}; predicted saving {share}, realised {realised:.3f}, "
+        f"of both {all_of_it:.3f}: {'right' if ok else 'WRONG'}",
+        flush=True,
+    )
     if not ok:
         show(both)
     return ok

@@ -150,8 +150,11 @@ def main():
         if args.say_every and i % args.say_every == 0:
             print(f"TRUTH rank={RANK} step={i} at={marks[-1]:.6f}", flush=True)
     steps = sorted(b - a for a, b in zip(marks, marks[1:]))
-    print(f"TRUTH rank={RANK} done={len(steps)} wall_s={marks[-1] - marks[0]:.6f} p50_ms={1e3 * steps[len(steps) // 2]:.3f} "
-          f"end={marks[-1]:.6f}", flush=True)
+    print(
+        f"TRUTH rank={RANK} done={len(steps)} wall_s={marks[-1] - marks[0]:.6f} p50_ms={1e3 * steps[len(steps) // 2]:.3f} "
+        f"end={marks[-1]:.6f}",
+        flush=True,
+    )
     if WORLD > 1:  # gloo's threads abort now and then when ranks leave at once
         time.sleep(0.3)
         dist.destroy_process_group()

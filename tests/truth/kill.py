@@ -17,7 +17,18 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from launching import PYTHON, STEPSCOPE, Job, Outcome, bare_command, brief, bury, key_values, read_summary, require_binary  # noqa: E402
+from launching import (
+    PYTHON,
+    STEPSCOPE,
+    Job,
+    Outcome,
+    bare_command,
+    brief,
+    bury,
+    key_values,
+    read_summary,
+    require_binary,
+)
 
 HERE = Path(__file__).resolve().parent
 PHASES = {"input": "input_wait", "forward": "forward", "backward": "backward", "optimizer": "optimizer"}
@@ -25,8 +36,19 @@ SLOW_MS = 400.0
 
 
 def start(logs: Path, name: str, args: list[str]) -> Job:
-    command = [str(STEPSCOPE), "run", "--run-name", name, "--logs-dir", str(logs), "--", str(PYTHON), str(HERE / "wrapper.py"),
-               str(logs / f"{name}.rc"), *bare_command(HERE / "job.py", args, 2)]
+    command = [
+        str(STEPSCOPE),
+        "run",
+        "--run-name",
+        name,
+        "--logs-dir",
+        str(logs),
+        "--",
+        str(PYTHON),
+        str(HERE / "wrapper.py"),
+        str(logs / f"{name}.rc"),
+        *bare_command(HERE / "job.py", args, 2),
+    ]
     return Job(command)
 
 
@@ -52,7 +74,7 @@ def pid_of(job: Job, rank: int) -> int:
 def common(outcome: Outcome, own: dict, within_s: float) -> list[str]:
     wrong = ["timed out"] if outcome.timed_out else []
     if not own:
-        return wrong + ["the launch command's end was not recorded"]
+        return [*wrong, "the launch command's end was not recorded"]
     if outcome.rc != own["rc"]:
         wrong.append(f"exit code {outcome.rc}, the launch command's was {own['rc']}")
     late = outcome.ended - own["ended"]
@@ -66,8 +88,11 @@ def common(outcome: Outcome, own: dict, within_s: float) -> list[str]:
 def report(name: str, wrong: list[str], outcome: Outcome, own: dict, facts: str) -> bool:
     late = outcome.ended - own["ended"] if own else float("nan")
     status = (outcome.summary or {}).get("run", {}).get("status")
-    print(f"{name}: rc {outcome.rc} (own {own.get('rc')}), launcher {late:.2f} s later, status {status}, {facts}: "
-          + ("ok" if not wrong else "WRONG: " + "; ".join(wrong)), flush=True)
+    print(
+        f"{name}: rc {outcome.rc} (own {own.get('rc')}), launcher {late:.2f} s later, status {status}, {facts}: "
+        + ("ok" if not wrong else "WRONG: " + "; ".join(wrong)),
+        flush=True,
+    )
     if wrong:
         for f in outcome.findings:
             print("   " + (json.dumps(f) if f["severity"] != "info" else "info: " + brief(f)))
@@ -78,7 +103,9 @@ def report(name: str, wrong: list[str], outcome: Outcome, own: dict, facts: str)
 def kill_rank(logs: Path, phase: str) -> bool:
     """Rank 1 is killed in the middle of a long sleep in one phase."""
     name = f"kill-{phase}"
-    job = start(logs, name, ["--steps", "4000", "--base-ms", "8", "--fault", f"1:{phase}:{SLOW_MS}:sleep", "--say-every", "1"])
+    job = start(
+        logs, name, ["--steps", "4000", "--base-ms", "8", "--fault", f"1:{phase}:{SLOW_MS}:sleep", "--say-every", "1"]
+    )
     if job.wait_for("rank=1 step=12", 120):
         time.sleep(SLOW_MS / 2e3)
         os.kill(pid_of(job, 1), signal.SIGKILL)
@@ -123,7 +150,9 @@ def interrupt(logs: Path, number: int, whole_group: bool) -> bool:
 
 def main() -> int:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--only", help="comma-separated: kill-forward, kill-backward, kill-optimizer, kill-input, ctrl-c, sigterm")
+    p.add_argument(
+        "--only", help="comma-separated: kill-forward, kill-backward, kill-optimizer, kill-input, ctrl-c, sigterm"
+    )
     p.add_argument("--keep", type=Path)
     a = p.parse_args()
     require_binary()
@@ -131,7 +160,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="stepscope-kill-") as scratch:
         logs = a.keep or Path(scratch)
         logs.mkdir(parents=True, exist_ok=True)
-        cases = {f"kill-{phase}": lambda phase=phase: kill_rank(logs, phase) for phase in ("forward", "backward", "optimizer", "input")}
+        cases = {
+            f"kill-{phase}": lambda phase=phase: kill_rank(logs, phase)
+            for phase in ("forward", "backward", "optimizer", "input")
+        }
         cases["ctrl-c"] = lambda: interrupt(logs, signal.SIGINT, True)
         cases["sigterm"] = lambda: interrupt(logs, signal.SIGTERM, False)
         wanted = a.only.split(",") if a.only else list(cases)

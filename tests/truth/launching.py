@@ -86,9 +86,22 @@ def bare_command(script: Path | str, args: list[str], nproc: int) -> list[str]:
     return [str(PYTHON), "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={nproc}", str(script), *args]
 
 
-def observed_command(script: Path | str, args: list[str], nproc: int, logs: Path, name: str, options: list[str] | None = None) -> list[str]:
-    return [str(STEPSCOPE), "run", "--nproc-per-node", str(nproc), "--run-name", name, "--logs-dir", str(logs),
-            *(options or []), str(script), *args]
+def observed_command(
+    script: Path | str, args: list[str], nproc: int, logs: Path, name: str, options: list[str] | None = None
+) -> list[str]:
+    return [
+        str(STEPSCOPE),
+        "run",
+        "--nproc-per-node",
+        str(nproc),
+        "--run-name",
+        name,
+        "--logs-dir",
+        str(logs),
+        *(options or []),
+        str(script),
+        *args,
+    ]
 
 
 def read_summary(logs: Path, name: str) -> tuple[Path | None, dict | None]:
@@ -109,18 +122,34 @@ def unglued(line: str) -> list[str]:
 class Job:
     """A running job. `on_line` is called in the reader's thread for each line of stdout."""
 
-    def __init__(self, command: list[str], env: dict[str, str] | None = None, on_line: Callable[[str], None] | None = None,
-                 cwd: Path | str | None = None) -> None:
+    def __init__(
+        self,
+        command: list[str],
+        env: dict[str, str] | None = None,
+        on_line: Callable[[str], None] | None = None,
+        cwd: Path | str | None = None,
+    ) -> None:
         self.id = uuid.uuid4().hex
-        full = {k: v for k, v in os.environ.items() if not k.startswith("STEPSCOPE_") and k not in ("FAULT_TOOL", "RANK", "WORLD_SIZE")}
+        full = {
+            k: v
+            for k, v in os.environ.items()
+            if not k.startswith("STEPSCOPE_") and k not in ("FAULT_TOOL", "RANK", "WORLD_SIZE")
+        }
         full.update({MARKER: self.id, "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"})
         full.update(env or {})
         self._lines: list[tuple[float, str]] = []
         self._on_line = on_line
         self._stderr = tempfile.TemporaryFile()
         self.started = time.monotonic()
-        self.process = subprocess.Popen(command, env=full, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                        stderr=self._stderr, start_new_session=True)
+        self.process = subprocess.Popen(
+            command,
+            env=full,
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            start_new_session=True,
+        )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -164,12 +193,29 @@ class Job:
         self._stderr.close()
         rc = self.process.returncode
         lines = self.lines()
-        return Outcome(rc if rc >= 0 else 128 - rc, "".join(f"{line}\n" for _, line in lines), stderr, self.started, ended,
-                       timed_out, line_times=lines)
+        return Outcome(
+            rc if rc >= 0 else 128 - rc,
+            "".join(f"{line}\n" for _, line in lines),
+            stderr,
+            self.started,
+            ended,
+            timed_out,
+            line_times=lines,
+        )
 
 
-def observe(script: Path | str, args: list[str], nproc: int, *, logs: Path, name: str, env: dict[str, str] | None = None,
-            options: list[str] | None = None, timeout_s: float = 300, signal_after: tuple[int, float] | None = None) -> Outcome:
+def observe(
+    script: Path | str,
+    args: list[str],
+    nproc: int,
+    *,
+    logs: Path,
+    name: str,
+    env: dict[str, str] | None = None,
+    options: list[str] | None = None,
+    timeout_s: float = 300,
+    signal_after: tuple[int, float] | None = None,
+) -> Outcome:
     """Runs a script through `stepscope run`. `signal_after`: (number, seconds) sent to the launcher's process group."""
     base, count = name, 1
     while (logs / name).exists():  # the launcher would add a suffix of its own; never judge an older run
@@ -181,8 +227,15 @@ def observe(script: Path | str, args: list[str], nproc: int, *, logs: Path, name
     return outcome
 
 
-def bare(script: Path | str, args: list[str], nproc: int, *, env: dict[str, str] | None = None, timeout_s: float = 300,
-         signal_after: tuple[int, float] | None = None) -> Outcome:
+def bare(
+    script: Path | str,
+    args: list[str],
+    nproc: int,
+    *,
+    env: dict[str, str] | None = None,
+    timeout_s: float = 300,
+    signal_after: tuple[int, float] | None = None,
+) -> Outcome:
     """The same job without stepscope."""
     return _finish(Job(bare_command(script, args, nproc), env), timeout_s, signal_after)
 

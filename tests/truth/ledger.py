@@ -20,11 +20,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from launching import Job, Outcome, bury, key_values, observed_command, read_summary, require_binary, table  # noqa: E402
+from launching import Job, Outcome, bury, key_values, observed_command, read_summary, require_binary, table
 
 SCRIPT = Path(__file__).resolve().parent / "ledger_job.py"
-PLACES = ("input_wait", "h2d", "forward", "backward", "optimizer", "straggler_wait", "host_pause", "compile", "checkpoint",
-          "validation", "validation_inner", "logging", "epoch_start", "user_code", "startup", "teardown", "unattributed")
+PLACES = (
+    "input_wait",
+    "h2d",
+    "forward",
+    "backward",
+    "optimizer",
+    "straggler_wait",
+    "host_pause",
+    "compile",
+    "checkpoint",
+    "validation",
+    "validation_inner",
+    "logging",
+    "epoch_start",
+    "user_code",
+    "startup",
+    "teardown",
+    "unattributed",
+)
 WALL_TOLERANCE, LANDS_TOLERANCE, MAX_UNATTRIBUTED = 0.001, 0.10, 0.05
 SLICE_MS = 3.0  # the machine may take the core away between the script's look at its clock and our mark, at either end
 TICK_S = 0.011  # /proc tells a process start only to 10 ms
@@ -34,8 +51,8 @@ CATEGORY = {"validation_inner": "validation"}  # places whose category has anoth
 @dataclass
 class Measured:
     outcome: Outcome
-    truth: dict[int, dict[str, float]]                       # the script's TRUTH line per rank
-    gone: dict[int, float] = field(default_factory=dict)     # pid → when the process was gone
+    truth: dict[int, dict[str, float]]  # the script's TRUTH line per rank
+    gone: dict[int, float] = field(default_factory=dict)  # pid → when the process was gone
 
     def ledger(self, rank: int) -> dict:
         return next(r for r in self.outcome.summary["ledger"]["ranks"] if r["rank"] == rank)
@@ -96,7 +113,9 @@ def wall_errors(m: Measured) -> list[str]:
         steps_ms = 1e3 * (t["end"] - t["begin"])
         in_steps = total - m.ms(rank, "startup") - m.ms(rank, "teardown")
         if abs(in_steps - row["steps_wall_ms"]) > 0.01:
-            wrong.append(f"rank {rank} categories within steps {in_steps:.3f} ms, steps_wall_ms {row['steps_wall_ms']:.3f}")
+            wrong.append(
+                f"rank {rank} categories within steps {in_steps:.3f} ms, steps_wall_ms {row['steps_wall_ms']:.3f}"
+            )
         for what, ours in (("steps_wall_ms", row["steps_wall_ms"]), ("categories within steps", in_steps)):
             if abs(ours - steps_ms) > WALL_TOLERANCE * steps_ms + SLICE_MS:
                 wrong.append(f"rank {rank} {what} {ours:.2f} ms, by the script's clock {steps_ms:.2f}")
@@ -159,13 +178,24 @@ def main() -> int:
                 variant = tuple(x for x in args if x in ("--workers", "--compile"))
                 if variant not in bases:
                     extra = ["--workers", "1"] if "--workers" in variant else ["--compile"] if variant else []
-                    base = bases[variant] = measure(logs, f"{mode}-base{len(bases)}", (["--trace"] if trace else []) + extra)
+                    base = bases[variant] = measure(
+                        logs, f"{mode}-base{len(bases)}", (["--trace"] if trace else []) + extra
+                    )
                     wrong = wall_errors(base)
                     share = unattributed(base, 0) if base.outcome.summary else float("nan")
                     if share > MAX_UNATTRIBUTED:
                         wrong.append(f"unattributed {share:.3f}")
                     bad += bool(wrong)
-                    rows.append([mode, "base " + " ".join(variant), "", "", f"{share:.3f}", "ok" if not wrong else "WRONG: " + "; ".join(wrong)])
+                    rows.append(
+                        [
+                            mode,
+                            "base " + " ".join(variant),
+                            "",
+                            "",
+                            f"{share:.3f}",
+                            "ok" if not wrong else "WRONG: " + "; ".join(wrong),
+                        ]
+                    )
                     print("  ".join(rows[-1]), flush=True)
                 base = bases[variant]
                 m = measure(logs, f"{mode}-{place}", args)
@@ -174,11 +204,23 @@ def main() -> int:
                 if base.outcome.summary and m.outcome.summary and len(m.truth) == 2:
                     shown, spent = landed(place, m, base)
                     if abs(shown - spent) > LANDS_TOLERANCE * 1000:
-                        moved = {c: round(m.ms(0, c) - base.ms(0, c)) for c in m.ledger(0)["categories"]
-                                 if abs(m.ms(0, c) - base.ms(0, c)) > 50}
+                        moved = {
+                            c: round(m.ms(0, c) - base.ms(0, c))
+                            for c in m.ledger(0)["categories"]
+                            if abs(m.ms(0, c) - base.ms(0, c)) > 50
+                        }
                         wrong.append(f"the difference to the base is in {moved}")
                 bad += bool(wrong)
-                rows.append([mode, place, f"{spent:.0f}", f"{shown:.0f}", "", "ok" if not wrong else "WRONG: " + "; ".join(wrong)])
+                rows.append(
+                    [
+                        mode,
+                        place,
+                        f"{spent:.0f}",
+                        f"{shown:.0f}",
+                        "",
+                        "ok" if not wrong else "WRONG: " + "; ".join(wrong),
+                    ]
+                )
                 print("  ".join(rows[-1]), flush=True)
     print("\n" + table(rows, ["mode", "place", "spent_ms", "shown_ms", "unattributed", "verdict"]))
     print(f"\n{len(rows) - bad}/{len(rows)} right")

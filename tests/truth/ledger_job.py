@@ -21,8 +21,26 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset
 
 RANK, WORLD = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
-PLACES = ("none", "input_wait", "h2d", "forward", "backward", "optimizer", "straggler_wait", "host_pause", "compile", "checkpoint",
-          "validation", "validation_inner", "logging", "epoch_start", "user_code", "startup", "teardown", "unattributed")
+PLACES = (
+    "none",
+    "input_wait",
+    "h2d",
+    "forward",
+    "backward",
+    "optimizer",
+    "straggler_wait",
+    "host_pause",
+    "compile",
+    "checkpoint",
+    "validation",
+    "validation_inner",
+    "logging",
+    "epoch_start",
+    "user_code",
+    "startup",
+    "teardown",
+    "unattributed",
+)
 AT_STEP = 40
 took = 0.0  # seconds that the injection took by our own clock
 
@@ -53,7 +71,7 @@ A = arguments()
 def spend(place):
     """The one injection, where the code path is in `place`."""
     global took
-    if place != A.inject or RANK != A.rank or took:
+    if place != A.inject or A.rank != RANK or took:
         return
     begin = time.monotonic()
     time.sleep(A.ms / 1e3)
@@ -83,7 +101,7 @@ class Slow(nn.Module):
         time.sleep(0.002)
         if now[0] == AT_STEP:
             spend("forward" if torch.is_grad_enabled() else "")
-            if A.inject == "host_pause" and RANK == A.rank:
+            if A.inject == "host_pause" and A.rank == RANK:
                 Cycle()
         return SlowBackward.apply(x)
 
@@ -131,7 +149,7 @@ now = [-1]
 
 
 def slow_backend(graph, _inputs):
-    if now[0] == AT_STEP and RANK == A.rank and A.inject == "compile":
+    if now[0] == AT_STEP and A.rank == RANK and A.inject == "compile":
         time.sleep(A.ms / 1e3)
     return graph.forward
 
@@ -151,7 +169,7 @@ def compile_at(step, x):
         first = time.monotonic() - begin
         begin = time.monotonic()
         fast(x)
-    if step == AT_STEP and RANK == A.rank:
+    if step == AT_STEP and A.rank == RANK:
         took = first - (time.monotonic() - begin)
 
 
@@ -189,7 +207,9 @@ def main():
     half = A.steps // 2
     keep = dict(collate_fn=lambda batch: batch, num_workers=A.workers)
     first_epoch = DataLoader(Data(half * 16, "input_wait", AT_STEP), 16, **keep)
-    second_epoch = DataLoader(Data((A.steps - half) * 16, "", -1), 16, worker_init_fn=worker_init if A.workers else None, **keep)
+    second_epoch = DataLoader(
+        Data((A.steps - half) * 16, "", -1), 16, worker_init_fn=worker_init if A.workers else None, **keep
+    )
     checks = DataLoader(Data(4 * 16, "", -1), 16, collate_fn=lambda batch: batch)
     if A.compile:
         compile_at(0, torch.ones(8))
@@ -230,8 +250,11 @@ def main():
             validate(model, checks)
             torch.save({"weights": net.state_dict(), "slow": SlowPickle()}, io.BytesIO())
     now[0] = -1
-    print(f"TRUTH rank={RANK} pid={os.getpid()} start={process_start():.6f} begin={begin:.6f} end={end:.6f} took={took:.6f} "
-          f"steps={A.steps}", flush=True)
+    print(
+        f"TRUTH rank={RANK} pid={os.getpid()} start={process_start():.6f} begin={begin:.6f} end={end:.6f} took={took:.6f} "
+        f"steps={A.steps}",
+        flush=True,
+    )
     spend("teardown")
     if WORLD > 1:
         time.sleep(0.3)

@@ -15,8 +15,8 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from draws import wall_s  # noqa: E402
-from launching import brief, observe, require_binary  # noqa: E402
+from draws import wall_s
+from launching import brief, observe, require_binary
 
 JOB = Path(__file__).resolve().parent / "job.py"
 
@@ -47,11 +47,16 @@ def main() -> int:
             named &= primary["kind"] == kind and primary["ranks"] == [1] and primary["phase"] == phase
             predicted.append((primary["saves"] or {}).get("share") or 0.0)
             realised.append((wall_s(slow) - wall_s(fast)) / wall_s(slow))
-            print(f"pair {i}: {brief(primary)}; predicted {predicted[-1]:.3f}, realised {realised[-1]:.3f} "
-                  f"({wall_s(slow):.2f} s -> {wall_s(fast):.2f} s)", flush=True)
+            print(
+                f"pair {i}: {brief(primary)}; predicted {predicted[-1]:.3f}, realised {realised[-1]:.3f} "
+                f"({wall_s(slow):.2f} s -> {wall_s(fast):.2f} s)",
+                flush=True,
+            )
     said, real = statistics.median(predicted), statistics.median(realised)
     ok = named and real > 0 and abs(said - real) <= 0.2 * real
-    print(f"predicted saving {said:.3f}, realised {real:.3f}, off by {abs(said - real) / real:.1%}: {'right' if ok else 'WRONG'}")
+    print(
+        f"predicted saving {said:.3f}, realised {real:.3f}, off by {abs(said - real) / real:.1%}: {'right' if ok else 'WRONG'}"
+    )
     return 0 if ok else 1
 
 

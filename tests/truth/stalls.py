@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from launching import key_values, observe, require_binary, table  # noqa: E402
+from launching import key_values, observe, require_binary, table
 
 SCRIPT = Path(__file__).resolve().parent / "stalls_job.py"
 TOLERANCE = 0.10
@@ -36,8 +36,18 @@ def run(mode: str, ranks: int, seed: int, logs: Path) -> tuple[list[list[str]], 
             off = ours_ms / true_ms - 1
             wrong = abs(off) > TOLERANCE
             bad += wrong
-            rows.append([mode, str(ranks), str(row["rank"]), category, f"{true_ms:.0f}", f"{ours_ms:.0f}", f"{100 * off:+.1f} %",
-                         "WRONG" if wrong else "ok"])
+            rows.append(
+                [
+                    mode,
+                    str(ranks),
+                    str(row["rank"]),
+                    category,
+                    f"{true_ms:.0f}",
+                    f"{ours_ms:.0f}",
+                    f"{100 * off:+.1f} %",
+                    "WRONG" if wrong else "ok",
+                ]
+            )
     return rows, bad
 
 

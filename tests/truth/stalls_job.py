@@ -62,7 +62,7 @@ def main():
     model = DistributedDataParallel(net) if A.mode == "ddp" else net
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
     came, went = [], []
-    for now in range(A.steps):
+    for _now in range(A.steps):
         optimizer.zero_grad()
         model(torch.randn(4, A.width)).square().mean().backward()
         if A.mode == "eager":

@@ -13,6 +13,7 @@ import os
 import sys
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
 
 _ALIASES = ("traceml", "traceml_ai")
 _HOME = "stepscope.compat.traceml"
@@ -55,7 +56,8 @@ def alias_spec(name: str) -> ModuleSpec | None:
         return None
     if real is None:
         return None
-    return ModuleSpec(name, _AliasLoader(home), is_package=real.submodule_search_locations is not None)
+    loader: Any = _AliasLoader(home)  # importlib.abc.Loader is a protocol here: its import costs more than all of this
+    return ModuleSpec(name, loader, is_package=real.submodule_search_locations is not None)
 
 
 def missing(what: str, reason: str, aloud: bool = False) -> None:

@@ -140,7 +140,8 @@ def _describe_fsdp(root: Any) -> None:
     if not sizes:
         return
     units = [s for s in sizes if s > 0]
-    device = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory if torch.cuda.is_initialized() else None
+    cuda: Any = torch.cuda
+    device = cuda.get_device_properties(cuda.current_device()).total_memory if cuda.is_initialized() else None
     record(
         "fsdp",
         next(_ids),
@@ -276,7 +277,9 @@ def install(torch: ModuleType, _native: ModuleType) -> None:
     _wrap_constructor(distributed.DistributedDataParallel, "advice on DDP", _ddp_made)
     when_imported(
         "torch.distributed.fsdp.fully_sharded_data_parallel",
-        lambda m: _wrap_constructor(m.FullyShardedDataParallel, "advice on FSDP", lambda x: _sharded.append(weakref.ref(x))),
+        lambda m: _wrap_constructor(
+            m.FullyShardedDataParallel, "advice on FSDP", lambda x: _sharded.append(weakref.ref(x))
+        ),
     )
     when_imported("torch.distributed.fsdp._fully_shard._fully_shard", _wrap_fully_shard)
     boundary.request(_between_steps)

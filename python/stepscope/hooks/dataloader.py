@@ -117,7 +117,13 @@ def _wrap_iter(cls: Any, worker_modules: list[Any]) -> None:
 
 def _wrap_shutdown(cls: Any) -> None:
     """Ending an iterator's workers takes tens of milliseconds, mostly when the last reference to it goes."""
-    mark, kind, begin, end, known = native.mark, k.LOADER_END, k.BEGIN, k.END, _MARK  # globals may be gone when an iterator dies at exit
+    mark, kind, begin, end, known = (
+        native.mark,
+        k.LOADER_END,
+        k.BEGIN,
+        k.END,
+        _MARK,
+    )  # globals may be gone when an iterator dies at exit
 
     def before(args: Any, _kwargs: Any) -> int | None:
         if getattr(args[0], "_shutdown", True):

@@ -10,7 +10,6 @@ from typing import Any
 from stepscope import _kinds as k
 from stepscope.hooks import names
 
-
 _MOST_OF_THREADS = 8  # exceptions that end only a thread: the names region has room for these and the last one
 _hooked = False
 _of_threads = 0
@@ -65,9 +64,10 @@ def install(torch: Any, native: ModuleType) -> None:
         record(args[0].exc_type, args[0].exc_value, False)
 
     # The dunder names, too: programs ask whether the hook is still Python's own.
-    for module, action in ((sys, before), (threading, before_thread)):
-        previous, default = module.excepthook, module.__excepthook__  # type: ignore[attr-defined]
+    places: Any = ((sys, before), (threading, before_thread))
+    for module, action in places:
+        previous, default = module.excepthook, module.__excepthook__
         hook = _native.around(previous, action, None)
         if previous is default:
-            module.__excepthook__ = hook  # type: ignore[attr-defined]
-        module.excepthook = hook  # type: ignore[attr-defined]
+            module.__excepthook__ = hook
+        module.excepthook = hook

@@ -28,7 +28,9 @@ def _joined(torch: ModuleType) -> None:
 def _tell_timeout(torch: ModuleType) -> None:
     """Seconds after which a collective of the default group gives up: the watch over hangs counts towards it."""
     try:
-        backend = groups.world()._get_backend(torch.device("cpu" if torch.distributed.get_backend() == "gloo" else "cuda"))
+        backend = groups.world()._get_backend(
+            torch.device("cpu" if torch.distributed.get_backend() == "gloo" else "cuda")
+        )
         names.fact("group_timeout_s", backend.options._timeout.total_seconds())
     except Exception:  # a backend without options: the watch then names no time
         pass
@@ -75,8 +77,9 @@ def install(torch: ModuleType, _native: ModuleType) -> None:
         names.unavailable("groups", "this torch is built without torch.distributed")
         return
     c10d = torch.distributed.distributed_c10d
-    for name, wrap in (("init_process_group", lambda f: _wrap_init(torch, f)), ("destroy_process_group", _wrap_destroy)):
+    for name in ("init_process_group", "destroy_process_group"):
         original = getattr(c10d, name)
-        replace_everywhere(original, wrap(original), name)
+        stand_in = _wrap_init(torch, original) if name == "init_process_group" else _wrap_destroy(original)
+        replace_everywhere(original, stand_in, name)
     if "TORCHELASTIC_RUN_ID" in os.environ:
         names.fact("launcher", "torchrun")

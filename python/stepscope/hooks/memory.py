@@ -18,7 +18,8 @@ _SAME_S = 0.2  # torch may report one failure twice
 def largest_free_block(segments: list[dict[str, Any]]) -> int:
     """The largest block in bytes that torch holds and nobody uses, in a list of the allocator's segments."""
     return max(
-        (block["size"] for segment in segments for block in segment["blocks"] if block["state"] == "inactive"), default=0
+        (block["size"] for segment in segments for block in segment["blocks"] if block["state"] == "inactive"),
+        default=0,
     )
 
 

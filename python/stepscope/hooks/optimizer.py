@@ -18,7 +18,7 @@ def install(torch: ModuleType, native: ModuleType) -> None:
     try:
         from torch.amp.grad_scaler import GradScaler
     except ImportError:
-        from torch.cuda.amp.grad_scaler import GradScaler
+        from torch.cuda.amp.grad_scaler import GradScaler  # type: ignore[assignment]
     try:
         native.wrap_scaler(GradScaler)
     except Exception as error:

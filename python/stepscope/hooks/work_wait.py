@@ -32,7 +32,12 @@ def _wrap_monitored_barrier(c10d: ModuleType) -> None:
 
     def before(args: Any, kwargs: Any) -> tuple[int, int, int, int]:
         group = args[0] if args else kwargs.get("group")
-        detail = (groups.known_id(group if group is not None else groups.world()), next(numbers), 0, k.MONITORED_BARRIER)
+        detail = (
+            groups.known_id(group if group is not None else groups.world()),
+            next(numbers),
+            0,
+            k.MONITORED_BARRIER,
+        )
         native.mark(k.WAIT, k.BEGIN, *detail)
         return detail
 

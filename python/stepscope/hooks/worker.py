@@ -35,7 +35,7 @@ class WorkerEntry:
             from torch.utils.data._utils import fetch
 
             for cls in (fetch._MapDatasetFetcher, fetch._IterableDatasetFetcher):
-                cls.fetch = _marked_fetch(cls.fetch, self.loader)
+                setattr(cls, "fetch", _marked_fetch(cls.fetch, self.loader))  # noqa: B010
 
 
 def _marked_fetch(original: Callable[..., Any], loader: int) -> Callable[..., Any]:

@@ -1,4 +1,5 @@
 """Accelerate with stepscope's tracker."""
+
 import torch
 from accelerate import Accelerator
 from torch import nn

@@ -1,4 +1,5 @@
 """Hugging Face Trainer with stepscope's own callback."""
+
 import sys
 
 import torch
@@ -26,8 +27,18 @@ class Model(nn.Module):
         return {"loss": nn.functional.cross_entropy(logits, labels), "logits": logits}
 
 
-args = TrainingArguments(output_dir=sys.argv[1], max_steps=20, per_device_train_batch_size=4, logging_steps=5,
-                         eval_strategy="steps", eval_steps=10, save_steps=10, report_to=[], disable_tqdm=True, use_cpu=True)
+args = TrainingArguments(
+    output_dir=sys.argv[1],
+    max_steps=20,
+    per_device_train_batch_size=4,
+    logging_steps=5,
+    eval_strategy="steps",
+    eval_steps=10,
+    save_steps=10,
+    report_to=[],
+    disable_tqdm=True,
+    use_cpu=True,
+)
 trainer = Trainer(model=Model(), args=args, train_dataset=Data(), eval_dataset=Data(), callbacks=[StepscopeCallback()])
 trainer.train()
 trainer.evaluate()

@@ -1,4 +1,5 @@
 """Lightning with stepscope's own callback, two micro-batches a step."""
+
 import lightning as L
 import torch
 from torch import nn
@@ -23,6 +24,15 @@ class Module(L.LightningModule):
 
 
 loader = DataLoader(TensorDataset(torch.randn(80, 8)), batch_size=4)
-trainer = L.Trainer(max_epochs=2, accelerator="cpu", devices=1, accumulate_grad_batches=2, logger=False, enable_progress_bar=False,
-                    enable_checkpointing=False, enable_model_summary=False, callbacks=[StepscopeCallback()])
+trainer = L.Trainer(
+    max_epochs=2,
+    accelerator="cpu",
+    devices=1,
+    accumulate_grad_batches=2,
+    logger=False,
+    enable_progress_bar=False,
+    enable_checkpointing=False,
+    enable_model_summary=False,
+    callbacks=[StepscopeCallback()],
+)
 trainer.fit(Module(), loader, DataLoader(TensorDataset(torch.randn(16, 8)), batch_size=4))

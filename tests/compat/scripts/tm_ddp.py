@@ -1,5 +1,5 @@
 """Two ranks, as TraceML's DDP example: rank 1 is slower in its forward."""
-import os
+
 import time
 
 import torch

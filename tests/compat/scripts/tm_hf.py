@@ -1,4 +1,5 @@
 """Hugging Face Trainer in both of TraceML's ways: the callback, and the Trainer subclass of its talks."""
+
 import sys
 
 import torch
@@ -25,17 +26,36 @@ class Model(nn.Module):
         return {"loss": nn.functional.cross_entropy(logits, labels), "logits": logits}
 
 
-args = TrainingArguments(output_dir=sys.argv[1], max_steps=24, per_device_train_batch_size=4, logging_steps=4, eval_steps=12,
-                         eval_strategy="steps", save_strategy="steps", save_steps=12, report_to=[], disable_tqdm=True,
-                         gradient_accumulation_steps=2, use_cpu=True)
+args = TrainingArguments(
+    output_dir=sys.argv[1],
+    max_steps=24,
+    per_device_train_batch_size=4,
+    logging_steps=4,
+    eval_steps=12,
+    eval_strategy="steps",
+    save_strategy="steps",
+    save_steps=12,
+    report_to=[],
+    disable_tqdm=True,
+    gradient_accumulation_steps=2,
+    use_cpu=True,
+)
 tm.init()
 if sys.argv[2] == "callback":
-    trainer = Trainer(model=Model(), args=args, train_dataset=Data(), eval_dataset=Data(), callbacks=[tm.TraceMLTrainerCallback()])
+    trainer = Trainer(
+        model=Model(), args=args, train_dataset=Data(), eval_dataset=Data(), callbacks=[tm.TraceMLTrainerCallback()]
+    )
 else:
     from traceml.hf_decorators import TraceMLTrainer
 
-    trainer = TraceMLTrainer(model=Model(), args=args, train_dataset=Data(), eval_dataset=Data(), traceml_enabled=True,
-                             traceml_kwargs={"trace_layer_forward_time": True})
+    trainer = TraceMLTrainer(
+        model=Model(),
+        args=args,
+        train_dataset=Data(),
+        eval_dataset=Data(),
+        traceml_enabled=True,
+        traceml_kwargs={"trace_layer_forward_time": True},
+    )
     assert any(type(c).__name__ == "TraceMLTrainerCallback" for c in trainer.callback_handler.callbacks)
 trainer.train()
 print("DONE", trainer.state.global_step)

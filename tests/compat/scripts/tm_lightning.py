@@ -1,4 +1,5 @@
 """Lightning with TraceML's callback; two micro-batches make a step. argv: package, where the callback comes from."""
+
 import sys
 from importlib import import_module
 
@@ -28,7 +29,16 @@ class Module(L.LightningModule):
 
 
 loader = DataLoader(TensorDataset(torch.randn(160, 8)), batch_size=4)
-trainer = L.Trainer(max_epochs=1, accelerator="cpu", devices=1, accumulate_grad_batches=2, logger=False, enable_progress_bar=False,
-                    enable_checkpointing=False, enable_model_summary=False, callbacks=[source.TraceMLCallback()])
+trainer = L.Trainer(
+    max_epochs=1,
+    accelerator="cpu",
+    devices=1,
+    accumulate_grad_batches=2,
+    logger=False,
+    enable_progress_bar=False,
+    enable_checkpointing=False,
+    enable_model_summary=False,
+    callbacks=[source.TraceMLCallback()],
+)
 trainer.fit(Module(), loader, DataLoader(TensorDataset(torch.randn(40, 8)), batch_size=4))
 print("DONE", trainer.global_step)

@@ -1,4 +1,5 @@
 """Manual mode with every wrapper, a loader and a data move of the script's own."""
+
 import time
 
 import torch

@@ -1,4 +1,5 @@
 """Ray Train with TraceML's trainer and configuration: two workers on the CPU."""
+
 import sys
 
 import ray

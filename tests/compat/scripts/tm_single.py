@@ -1,8 +1,9 @@
 """One process, written as TraceML's documentation shows: init, trace_step, the summaries at the end."""
+
 import sys
 
-import traceml_ai as traceml
 import torch
+import traceml_ai as traceml
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -24,5 +25,7 @@ summary = traceml.final_summary(print_text=False)
 flat = traceml.summary()
 print("STEPS", summary["step_time"]["metadata"]["training_total_steps"])
 print("PRIMARY", summary["primary_diagnosis"]["kind"] == flat["traceml/primary/kind"])
-print("AVERAGE", summary["step_time"]["global"]["average"]["forward_ms"] > 0, flat["traceml/step_time/step_time_ms"] > 0)
+print(
+    "AVERAGE", summary["step_time"]["global"]["average"]["forward_ms"] > 0, flat["traceml/step_time/step_time_ms"] > 0
+)
 print("PACKAGE", traceml.__name__, sorted(n for n in ("traceml", "traceml_ai") if n in sys.modules))

@@ -1,4 +1,5 @@
 """The names of the older versions and talks: decorators per phase and a model that is registered for layer figures."""
+
 import time
 
 import torch

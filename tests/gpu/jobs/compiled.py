@@ -8,7 +8,7 @@ if sys.argv[1] != "bare":
     _, native = install()
     assert native.gpu_try_start()
 
-import torch._dynamo as dynamo  # noqa: E402
+import torch._dynamo as dynamo
 
 
 def moves(x):

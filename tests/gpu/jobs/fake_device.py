@@ -35,7 +35,7 @@ class Allocator:
     def __call__(self, device):
         self.calls += 1
         n, p = self.now, self.peak
-        value = lambda current, peak=0: {"all": {"current": current, "peak": peak, "allocated": 0, "freed": 0}}  # noqa: E731
+        value = lambda current, peak=0: {"all": {"current": current, "peak": peak, "allocated": 0, "freed": 0}}
         return {
             "allocated_bytes": value(n["allocated"], p["allocated"]),
             "reserved_bytes": value(n["reserved"], p["reserved"]),
@@ -69,7 +69,12 @@ class FakeTorch:
         self._C = _C(self.allocator)
         self.version = type("V", (), {"cuda": "13.0", "hip": None})
         properties = type("P", (), {"name": "Fake GPU", "total_memory": 80_000 * MB, "uuid": "0123"})
-        self.segments = [{"device": 0, "blocks": [{"size": 8 * MB, "state": "inactive"}, {"size": 64 * MB, "state": "active_allocated"}]}]
+        self.segments = [
+            {
+                "device": 0,
+                "blocks": [{"size": 8 * MB, "state": "inactive"}, {"size": 64 * MB, "state": "active_allocated"}],
+            }
+        ]
         self.cuda = type(
             "Cuda", (), {"get_device_properties": lambda device: properties, "memory_snapshot": lambda: self.segments}
         )

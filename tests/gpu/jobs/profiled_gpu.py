@@ -60,7 +60,9 @@ for e in events:
     elif e.get("cat") in ("kernel", "gpu_memset", "gpu_memcpy") and correlation:
         device.append((correlation, e["ts"], e["ts"] + e["dur"], "nccl" in e["name"].lower()))
 ranges = {
-    phase: sorted((e["ts"], e["ts"] + e["dur"]) for e in events if e.get("cat") == "user_annotation" and e["name"] == phase)
+    phase: sorted(
+        (e["ts"], e["ts"] + e["dur"]) for e in events if e.get("cat") == "user_annotation" and e["name"] == phase
+    )
     for phase in PHASES
 }
 # Phases end with the compute stream's work; a collective runs beside it.

@@ -31,7 +31,11 @@ p.add_argument("--mb", type=float, default=8.0)
 p.add_argument("--mode", choices=("auto", "fsdp"), default="auto")
 p.add_argument("--compile", default="")
 p.add_argument("--graph", action="store_true", help="forward and backward as CUDA graphs")
-p.add_argument("--timing", action="store_true", help="print the step time in ms: median over ten blocks, each ended by a synchronize")
+p.add_argument(
+    "--timing",
+    action="store_true",
+    help="print the step time in ms: median over ten blocks, each ended by a synchronize",
+)
 a = p.parse_args()
 
 rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
@@ -66,7 +70,9 @@ class Slow(torch.autograd.Function):
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
-        layer = lambda: nn.TransformerEncoderLayer(a.width, 8, 4 * a.width, dropout=0.0, batch_first=True, device=device)  # noqa: E731
+        layer = lambda: nn.TransformerEncoderLayer(
+            a.width, 8, 4 * a.width, dropout=0.0, batch_first=True, device=device
+        )
         self.layers = nn.ModuleList(layer() for _ in range(a.layers))
         self.head = nn.Linear(a.width, 32 if a.fault != "bandwidth" else 65536, device=device)
         self.slow = (0.0, 0.0)
@@ -112,7 +118,11 @@ class Batches(torch.utils.data.Dataset):
             time.sleep(a.ms * 1e-3)
         if a.fault != "lengths":
             return self.longest
-        shape = (a.batch, a.length + 8 * step, a.width)  # the head of the one pinned buffer: contiguous, nothing to gather
+        shape = (
+            a.batch,
+            a.length + 8 * step,
+            a.width,
+        )  # the head of the one pinned buffer: contiguous, nothing to gather
         return self.longest.view(-1)[: shape[0] * shape[1] * shape[2]].view(shape)
 
 

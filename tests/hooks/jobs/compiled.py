@@ -1,12 +1,11 @@
 """Compiled models, steps, optimizers: prints dynamo's counters and the weights for each. Argument "first": roots are hooked before.
 Further arguments name the cases to run."""
 
-from common import *
-
 import io
 
 import torch._dynamo as dynamo
 import torch.distributed as dist
+from common import *
 from torch._dynamo.utils import counters
 from torch.nn.parallel import DistributedDataParallel as DDP
 

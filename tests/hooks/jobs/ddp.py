@@ -1,11 +1,10 @@
 """DDP and eager collectives on gloo, in sections. Rank 1 needs 50 ms more in the middle of backward in one of them.
 Arguments name the parts to run, none = all. A training part answers with its steps and weights."""
 
-from common import *
-
 import time
 
 import torch.distributed as dist
+from common import *
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 dist.init_process_group("gloo")

@@ -1,11 +1,10 @@
 """A signal arrives while code of the observer runs inside a hook: its handler's exception must reach the program, and
 the hooks must be whole afterwards. Prints what each place raised, "nothing raised" where it was swallowed."""
 
-from common import *
-
 import signal
 import time
 
+from common import *
 from torch.utils.data import DataLoader, TensorDataset
 
 
@@ -181,7 +180,7 @@ for kind in (KeyboardInterrupt, SystemExit, Gone):
             results[f"{place.__name__} {kind.__name__}"] = "nothing raised"
         except kind as error:
             results[f"{place.__name__} {kind.__name__}"] = str(error)
-        except BaseException as error:  # noqa: BLE001
+        except BaseException as error:
             results[f"{place.__name__} {kind.__name__}"] = repr(error)
 say(**results)
 

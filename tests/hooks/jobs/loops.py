@@ -1,9 +1,8 @@
 """Training loops of every shape, one after the other; each in a section of its name. Prints steps wanted and weights.
 Arguments name the loops to run, none = all."""
 
-from common import *
-
 import torch.nn.functional as F
+from common import *
 from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(0)

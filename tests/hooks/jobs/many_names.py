@@ -1,9 +1,6 @@
 """Things that programs make anew all the time, and that each have a name in the ring: loaders, groups, models."""
 
 from common import *
-
-import time
-
 from torch.utils.data import DataLoader, TensorDataset
 
 

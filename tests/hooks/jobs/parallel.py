@@ -1,11 +1,10 @@
 """Four ranks: FSDP2 on a dp × tp mesh, tensor parallelism, a pipeline; two of them late. Arguments: parts to run.
 A part answers with its steps and weights."""
 
-from common import *
-
 import time
 
 import torch.distributed as dist
+from common import *
 from torch.distributed.device_mesh import init_device_mesh
 
 dist.init_process_group("gloo")

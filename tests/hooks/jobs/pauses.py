@@ -1,13 +1,12 @@
 """Garbage collections, saves and compilations, in sections."""
 
-from common import *
-
 import gc
 import io
 import tempfile
 
 import torch._dynamo as dynamo
 import torch.distributed.checkpoint as dcp
+from common import *
 
 m = net(256)
 o = torch.optim.SGD(m.parameters(), 0.01)

@@ -1,13 +1,11 @@
 """The user's own exceptions inside every hooked path; then everything that must survive hooks on a module."""
 
-from common import *
-
 import copy
 import io
 import pickle
 import traceback
 
-import torch.nn.functional as F
+from common import *
 from torch.utils.data import DataLoader
 
 

@@ -15,9 +15,9 @@ import weakref
 
 import torch
 import torch.distributed as dist
-import torch.distributed.checkpoint.state_dict_saver  # noqa: F401
-import torch.distributed.device_mesh  # noqa: F401
-import torch.distributed.fsdp  # noqa: F401
+import torch.distributed.checkpoint.state_dict_saver
+import torch.distributed.device_mesh
+import torch.distributed.fsdp
 
 REPLACED = """
 torch:save torch.serialization:save torch.jit:script torch.jit:trace
@@ -64,7 +64,12 @@ def described(name):
         "code": look(lambda: thing.__code__.co_name),
         "dict": look(lambda: sorted(vars(thing))),
         "wrapped": hasattr(thing, "__wrapped__"),
-        "kinds": [isinstance(thing, types.FunctionType), inspect.isfunction(thing), inspect.isroutine(thing), callable(thing)],
+        "kinds": [
+            isinstance(thing, types.FunctionType),
+            inspect.isfunction(thing),
+            inspect.isroutine(thing),
+            callable(thing),
+        ],
         "class": look(lambda: thing.__class__.__name__),
         "bound": look(lambda: type(thing.__get__(other)).__name__),
         "func": look(lambda: types.MethodType(thing, other).__func__ is thing),
@@ -86,13 +91,18 @@ def described(name):
 
 def raised(thing):
     """The error of a call without arguments, and the frames that its traceback shows."""
+
     class NoSuch:
         pass
 
     try:
         thing(nothing_of_this_name=NoSuch())
     except BaseException as error:
-        return [type(error).__name__, str(error).splitlines()[0], [f.name for f in traceback.extract_tb(error.__traceback__)]]
+        return [
+            type(error).__name__,
+            str(error).splitlines()[0],
+            [f.name for f in traceback.extract_tb(error.__traceback__)],
+        ]
     return None
 
 

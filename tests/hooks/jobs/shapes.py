@@ -1,9 +1,8 @@
 """One fetch of each kind of batch that the recorder can read, and of some that it cannot."""
 
-from common import *
-
 from collections import UserDict
 
+from common import *
 from torch.utils.data import DataLoader
 
 

@@ -1,8 +1,8 @@
 """Training in several threads, one model each: at the same time, then one thread after the other."""
 
-from common import *
-
 import threading
+
+from common import *
 
 STEPS = 100
 start = threading.Barrier(4)

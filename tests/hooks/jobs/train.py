@@ -1,8 +1,8 @@
 """The smallest training. Environment: CHILD=1 starts a python child that imports torch; FORK=1 forks one that trains."""
 
-from common import *
-
 import subprocess
+
+from common import *
 
 torch.manual_seed(0)
 m = net()

@@ -1,7 +1,6 @@
 """Loaders whose workers are forked, spawned, served; one whose dataset raises. Prints what came out."""
 
 from common import *
-
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 

@@ -1,14 +1,15 @@
 """Accelerate's own loop: accumulation, clipping, bf16 autocast, evaluation between epochs. Argument "fsdp": sharded by FSDP."""
 
-from facts import *
-
 import accelerate
+from facts import *
 
 SHARDED = "fsdp" in sys.argv
 plugin = accelerate.FullyShardedDataParallelPlugin(fsdp_version=2) if SHARDED else None
 accelerate.utils.set_seed(0)
 accelerator = accelerate.Accelerator(
-    cpu=True, gradient_accumulation_steps=4, mixed_precision="no" if SHARDED else "bf16",
+    cpu=True,
+    gradient_accumulation_steps=4,
+    mixed_precision="no" if SHARDED else "bf16",
     fsdp_plugin=plugin,
 )
 if SHARDED:  # offered on accelerators only: its own code for them runs on gloo as well

@@ -8,7 +8,9 @@ if "RANK" not in os.environ:
 
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
-        os.environ.update(RANK="0", WORLD_SIZE="1", LOCAL_RANK="0", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(s.getsockname()[1]))
+        os.environ.update(
+            RANK="0", WORLD_SIZE="1", LOCAL_RANK="0", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(s.getsockname()[1])
+        )
 
 import deepspeed  # noqa: E402
 

@@ -1,10 +1,9 @@
 """Hugging Face Trainer on a tiny GPT-2: accumulation, evaluation within epochs, saving."""
 
-from facts import *
-
 import tempfile
 
 import transformers
+from facts import *
 
 
 class Model(transformers.GPT2LMHeadModel):

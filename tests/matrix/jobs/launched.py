@@ -2,18 +2,21 @@
 unrelated Python children. Arguments: steps=12 workers=0 method=fork child=0 fail=-1 (raises there in the first attempt).
 """
 
-from facts import *
-
 import subprocess
 
 import torch.distributed as dist
+from facts import *
 
 OPTIONS = {"steps": "12", "workers": "0", "method": "fork", "child": "0", "fail": "-1"}
 
 
 def ranks():
     """(rank, world size) from whoever started us. mpirun says it its own way, and such scripts hand it to torch."""
-    for rank, world in (("RANK", "WORLD_SIZE"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE")):
+    for rank, world in (
+        ("RANK", "WORLD_SIZE"),
+        ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+        ("PMI_RANK", "PMI_SIZE"),
+    ):
         if rank in os.environ:
             return int(os.environ[rank]), int(os.environ[world])
     return 0, 1
@@ -25,7 +28,9 @@ def init_group(rank, world):
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     if os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0") != "0":
         store, rank, world = next(dist.rendezvous("env://"))
-        dist.init_process_group("gloo", store=dist.PrefixStore(f"attempt {attempt}", store), rank=rank, world_size=world)
+        dist.init_process_group(
+            "gloo", store=dist.PrefixStore(f"attempt {attempt}", store), rank=rank, world_size=world
+        )
     else:
         dist.init_process_group("gloo", **({} if "RANK" in os.environ else {"rank": rank, "world_size": world}))
 

@@ -1,9 +1,9 @@
 """Lightning's Trainer: accumulation, sanity check, validation within epochs. Arguments: package, and "manual" for manual
 optimization with two optimizers."""
 
-from facts import *
-
 import importlib
+
+from facts import *
 
 L = importlib.import_module(sys.argv[1])
 MANUAL = "manual" in sys.argv

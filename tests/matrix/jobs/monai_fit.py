@@ -1,16 +1,17 @@
 """MONAI: cached dataset and its own DataLoader. Argument "engine": its SupervisedTrainer with an evaluator between epochs,
 else the hand-written loop of its tutorials."""
 
-from facts import *
-
 import monai
+from facts import *
 from monai.data import CacheDataset, DataLoader
 from monai.transforms import Compose, EnsureTyped, Lambdad
 
 
 def dataset(size):
     items = [{"image": x, "label": y} for x, y in (Data()[i] for i in range(size))]
-    return CacheDataset(items, Compose([EnsureTyped(["image", "label"]), Lambdad("image", lambda x: x * 2)]), progress=False)
+    return CacheDataset(
+        items, Compose([EnsureTyped(["image", "label"]), Lambdad("image", lambda x: x * 2)]), progress=False
+    )
 
 
 monai.utils.set_determinism(0)

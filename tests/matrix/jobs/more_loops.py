@@ -1,7 +1,6 @@
 """Loops that tests/hooks/jobs/loops.py does not have. Arguments name those to run, none = all."""
 
 from facts import *
-
 from torch.utils.data import DataLoader
 
 

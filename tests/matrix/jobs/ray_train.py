@@ -1,10 +1,12 @@
 """Ray Train: two workers, DDP made by prepare_model, loader by prepare_data_loader. Facts go through files: Ray mixes output."""
 
-from facts import *
-
 import tempfile
 
-os.environ.update(RAY_DEDUP_LOGS="0", RAY_USAGE_STATS_ENABLED="0", RAY_TRAIN_V2_ENABLED=os.environ.get("RAY_TRAIN_V2_ENABLED", "1"))
+from facts import *
+
+os.environ.update(
+    RAY_DEDUP_LOGS="0", RAY_USAGE_STATS_ENABLED="0", RAY_TRAIN_V2_ENABLED=os.environ.get("RAY_TRAIN_V2_ENABLED", "1")
+)
 import ray  # noqa: E402
 import ray.train  # noqa: E402
 import ray.train.torch  # noqa: E402

@@ -14,7 +14,11 @@ _NOT_YET = "the agent did not answer in time; final_summary.json is written when
 
 
 def final_summary(
-    timeout_sec: float = 30.0, poll_interval_sec: float = 0.1, print_text: bool = False, rank0_only: bool = True, **_: Any
+    timeout_sec: float = 30.0,
+    poll_interval_sec: float = 0.1,
+    print_text: bool = False,
+    rank0_only: bool = True,
+    **_: Any,
 ) -> dict[str, Any] | None:
     """The summary as it stands, with TraceML's sections beside stepscope's own (under ``"stepscope"``).
 

@@ -32,8 +32,9 @@ class TraceMLTorchTrainer:
     """Makes Ray's ``TorchTrainer`` of the same arguments; its workers are observed as they are started."""
 
     def __new__(cls, *args: Any, traceml_config: TraceMLRayConfig | None = None, **kwargs: Any) -> Any:
-        from stepscope.integrations.ray import observed_loop
         from ray.train.torch import TorchTrainer
+
+        from stepscope.integrations.ray import observed_loop
 
         for argument in ("logs_dir", "session_id", "sampler_interval_sec"):
             if traceml_config is not None and getattr(traceml_config, argument, None) is not None:
