@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -33,18 +34,17 @@ class Hung:
         self.process = launch.start(*words, stdin=subprocess.PIPE, env={"CUDA_VISIBLE_DEVICES": ""} | variables)
 
     def wait_for_word(self, timeout: float = 120) -> Hung:
-        faults: list[float] = []
+        printed = ""
         os.set_blocking(self.process.stdout.fileno(), False)
         os.set_blocking(self.process.stderr.fileno(), False)
         deadline = time.monotonic() + timeout
         while "HANG" not in self.text and time.monotonic() < deadline and self.process.poll() is None:
             self.text += (self.process.stderr.read() or b"").decode()
-            for line in (self.process.stdout.read() or b"").decode().splitlines():
-                if line.startswith("fault"):
-                    faults.append(float(line.split()[1]))
+            printed += (self.process.stdout.read() or b"").decode()
             time.sleep(0.05)
+        faults = [float(at) for at in re.findall(r"fault (\d+\.\d+)", printed)]  # two ranks may share a line
         assert "HANG" in self.text, self.text
-        self.seconds = time.time() - max(faults) if faults else None
+        self.seconds = time.time() - max(faults) if faults else float("nan")
         return self
 
     def end(self) -> dict:
@@ -79,7 +79,7 @@ def where(hang: dict, rank: int) -> str:
 )
 def test_a_rank_that_does_not_come(launch, fault, cause, text, nth):
     job = Hung(launch, fault).wait_for_word()
-    assert 4 < job.seconds < 9, job.seconds
+    assert 3 < job.seconds < 30, job.seconds  # patience is 5 s; docs/hang.md has what was measured
     hang = job.end()
     assert hang["ranks"] == [1] and hang["victims"] == [0] and hang["cause"] == cause, hang
     place = where(hang, 1)
@@ -100,7 +100,7 @@ def test_a_rank_that_does_not_come(launch, fault, cause, text, nth):
 )
 def test_causes_that_need_no_stack(launch, fault, cause, ranks):
     job = Hung(launch, fault, "--stacks", "off").wait_for_word()
-    assert 4 < job.seconds < 9, job.seconds
+    assert 3 < job.seconds < 30, job.seconds  # patience is 5 s; docs/hang.md has what was measured
     hang = job.end()
     assert (hang["cause"], hang["ranks"]) == (cause, ranks), hang
 
