@@ -5,7 +5,7 @@
 
 The ranks are real processes with the real recorder (22 records per step: fetch, forward, backward with six collectives and their
 completion, optimizer, usage), without torch. The agent is the one that `stepscope run` starts; its CPU time and memory come from /proc,
-after ten seconds of settling. Budget (DESIGN section 11): under 1 % of a core and 64 MiB for eight ranks.
+after ten seconds of settling. Budget: under 1 % of a core and 64 MiB for eight ranks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-// What an agent holds is bounded in bytes, whatever the world's size (DESIGN section 8: RSS <= 64 MiB for 8 ranks).
+// What an agent holds is bounded in bytes, whatever the world's size (budget: RSS <= 64 MiB for 8 ranks,
+// docs/scale.md).
 #include <gtest/gtest.h>
 #include <malloc.h>
 

@@ -1,4 +1,4 @@
-// The categories of the time ledger (DESIGN section 4). For every rank and step they add up to wall time.
+// The categories of the time ledger (docs/design.md, Ledger). For every rank and step they add up to wall time.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
 // The device side of one rank's steps: boundary events of the compute stream (Kind::GpuMark) become a second ledger on
-// the GPU clock (DESIGN section 4, GPU jobs).
+// the GPU clock (docs/design.md, Ledger).
 //
 // A GPU step lies between the last boundary events of two host steps. Between its events the stream is in a phase
 // (busy or idle inside: not visible at boundaries), stalled at a wait point (the tail of backward, wait points of the

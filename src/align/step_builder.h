@@ -1,5 +1,5 @@
 // Turns the records of one rank into steps. Feed records in ring order; completed steps come out one optimizer call
-// later (a boundary is known in retrospect, DESIGN section 4).
+// later (a boundary is known in retrospect, docs/design.md, Steps).
 //
 // A plain single-threaded object: no clock, no file. Same records, same steps. Memory is bounded: an open step keeps at
 // most kMaxSpansPerStep spans, the rest is merged and the step tagged lossy.

@@ -1,4 +1,5 @@
-// The step rule on the loops of hooks.md section 2, and the ledger's promise: every nanosecond of a step is somewhere.
+// The step rule on the loops that torch programs are written in, and the ledger's promise: every nanosecond of a step
+// is somewhere.
 #include "align/step_builder.h"
 
 #include <gtest/gtest.h>

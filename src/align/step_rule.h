@@ -1,4 +1,4 @@
-// Where steps end. The rule (DESIGN section 4): a step closes, in retrospect, at the last optimizer end before an
+// Where steps end. The rule (docs/design.md, Steps): a step closes, in retrospect, at the last optimizer end before an
 // optimizer that already stepped in this step begins again with at least one backward in between. trace_step makes it
 // exact: an exit ends a step when an optimizer stepped since the last end. Where no optimizer is ever seen, backward
 // ends are boundaries (and, with trace_step, every exit).

@@ -1,6 +1,7 @@
 // Who made whom wait. Splits every stall of a step into transfer and wait and fills the row's blames.
 //
-// Clock-free (DESIGN section 3): of the ranks in one collective the one with the shortest stall arrived last.
+// Clock-free (docs/design.md, Attribution): of the ranks in one collective the one with the shortest stall arrived
+// last.
 //   all members seen        transfer = min over members of stall;  wait_i = stall_i - transfer, for the one with the
 //   shortest some members not seen   wait_i as before, among those seen;  the common part (the minimum) is unresolved:
 //   transfer or

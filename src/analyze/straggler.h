@@ -1,6 +1,6 @@
 // Which rank is late by its own work, block of steps by block of steps.
 //
-// Two independent signals per rank and block (DESIGN section 4):
+// Two independent signals per rank and block (docs/design.md, Stragglers):
 //   own time   D(k) = own(rank, k) - median of the others' own time in step k; local, not inflated by waiting
 //   blame      share of all waiting in the block that this rank caused (last arriver, analyze/attribution.h)
 // A rank is late in a block when the median of D is beyond its noise, D is positive in most steps, and it causes most

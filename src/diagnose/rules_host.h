@@ -2,7 +2,8 @@
 // same facts give the same findings. The rules are those of window kHost (rules.def).
 //
 // The facts are those of one node; call once per node. Costs are shares of wall time where the facts measure lost time
-// (run-queue delay, throttling), else 0: then the severity follows from DESIGN section 5 for kinds without a cost.
+// (run-queue delay, throttling), else 0: then the severity follows from docs/design.md, Findings, for kinds without a
+// cost.
 #pragma once
 
 #include <map>

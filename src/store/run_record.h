@@ -56,7 +56,7 @@ struct StoredFinding {
   std::vector<int> ranks;
   int64_t opened_step = -1, closed_step = -1;  // closed: the step at which the rules no longer said it; -1 = open
   double cost_share = 0;
-  std::string json;  // the object of DESIGN section 5, on one line; "" when the writer had none
+  std::string json;  // the object of final_summary.json, on one line; "" when the writer had none
 };
 
 // A row and how many closed steps of the run stand behind it.
