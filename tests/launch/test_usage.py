@@ -32,7 +32,7 @@ import pytest
         (["compare", "train.py", "train.py"], "train.py"),
         (["compare", "a", "b", "--fail-on", "rain"], "--fail-on"),
         (["compare", "a", "b", "--least-change-pct", "x"], "--least-change-pct"),
-        (["inspect"], "ring is required"),
+        (["inspect"], "file is required"),
         (["inspect", "nothere.ring"], "nothere.ring"),
         (["inspect", "train.py"], "train.py"),
         (

@@ -99,13 +99,18 @@ class RandomSnapshot {
              : key == "scope" ? any.pick({"ranks", "job", "seen"})
              : key == "phase" ? any.pick({"", "backward", "input_wait"})
              : key == "id" ? "f" + std::to_string(any.small())
+             : key == "explained_by" ? any.pick({"", "f1"})
              : any.text();
     }
     void operator()(std::string_view, bool& flag) { flag = any.chance(); }
     void operator()(std::string_view, int& number) { number = any.small(); }
     void operator()(std::string_view, uint32_t& count) { count = any.count32(); }
     void operator()(std::string_view, uint64_t& count) { count = any.chance() ? any.count32() : any.random_(); }
-    void operator()(std::string_view, double& number) { number = any.number(); }
+    void operator()(std::string_view key, double& number) {
+      number = any.number();
+      const bool threshold = key == "value" || key == "default";  // range-checked where it is set
+      if (threshold && !std::isfinite(number)) number = 0.25;
+    }
     void operator()(std::string_view, std::optional<double>& number) { number = any.maybe(); }
     void operator()(std::string_view key, std::optional<int>& number) { number = any.chance() ? std::optional<int>(any.small() - (key == "exit_code" ? 10 : 0)) : std::nullopt; }
     void operator()(std::string_view, Severity& severity) { severity = any.severity(); }
