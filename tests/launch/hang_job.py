@@ -19,7 +19,7 @@ RANK = int(os.environ["RANK"])
 
 
 def sleeps():
-    time.sleep(SECONDS)
+    time.sleep(5 * SECONDS)
 
 
 def loops():
