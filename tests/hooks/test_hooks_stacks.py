@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hook_jobs import JOBS, PACKAGE
 
-from asking import HOLDS_GIL, ask, read, send
+from asking import HOLDS_GIL, ask, read
 
 JOB = JOBS / "where.py"
 Start = Callable[..., tuple[subprocess.Popen, int, Path]]
@@ -93,24 +93,6 @@ def test_a_deep_stack_is_cut_at_its_outer_end(start):
     box = ask(path, pid, 3)
     assert box.flags & 1 and 20 < len(box.frames) <= 64
     assert {f[1] for f in box.frames} == {"deep.<locals>.down"}
-
-
-@pytest.mark.slow
-def test_thousands_of_questions_change_nothing(start):
-    bare, _, _ = start("trains", "0", STEPSCOPE_STACKS="off")
-    alone, _ = bare.communicate(timeout=120)
-    process, pid, path = start("trains", "4")
-    sent, number = 0, read(path).signal
-    while process.poll() is None:
-        try:
-            send(number, pid, sent % 60_000 + 1)
-        except OSError:
-            break
-        sent += 1
-        time.sleep(0.0004)
-    asked, errors = process.communicate(timeout=120)
-    assert sent > 2000 and errors == ""
-    assert asked == alone and asked.endswith(" kept\n") and process.returncode == bare.returncode == 0
 
 
 def test_other_signals_of_that_number_and_forked_children_are_left_alone(start):
