@@ -16,18 +16,6 @@ namespace {
 
 constexpr uint64_t kJudgeNs = 500'000'000;
 
-bool takes_long(Category phase) {
-  switch (phase) {
-    case Category::kCompile:
-    case Category::kCheckpoint:
-    case Category::kValidation:
-    case Category::kLogging:
-    case Category::kEpochStart:
-    case Category::kUserCode: return true;
-    default: return false;
-  }
-}
-
 double seconds_since(int64_t at_ns, uint64_t now_ns) {
   return at_ns > 0 ? std::max(0.0, static_cast<double>(static_cast<int64_t>(now_ns) - at_ns) * 1e-9) : 0;
 }
@@ -73,7 +61,7 @@ double HangWatch::patience_s(const RankTail& tail) const {
   const double least = options_.timeout_s > 0 ? options_.timeout_s : t.standstill_s;
   double patience = std::max({least, t.standstill_steps * at.usual_step_s(), kLearned * at.longest_silence_s(phase)});
   if (phase == Category::kStartup) patience = std::max(patience, t.standstill_startup_s);
-  if (takes_long(phase)) patience = std::max(patience, t.standstill_pause_s);
+  if (takes_long_by_nature(phase)) patience = std::max(patience, t.standstill_pause_s);
   return patience;
 }
 

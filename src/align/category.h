@@ -44,6 +44,19 @@ constexpr bool is_of_stalls(Category c) {
   return c == Category::kCommTransfer || c == Category::kStragglerWait || c == Category::kUnresolved;
 }
 
+// Phases that may rightly last for minutes without a step.
+constexpr bool takes_long_by_nature(Category c) {
+  switch (c) {
+    case Category::kCompile:
+    case Category::kCheckpoint:
+    case Category::kValidation:
+    case Category::kLogging:
+    case Category::kEpochStart:
+    case Category::kUserCode: return true;
+    default: return false;
+  }
+}
+
 // Phases whose kernels the host launches one after another.
 inline constexpr std::array kLaunchPhases = {Category::kForward, Category::kBackward, Category::kOptimizer};
 

@@ -3,7 +3,7 @@
 // are told by the step builder.
 //
 // A plain single-threaded object, fed with the records in ring order. Bounded: kMostGroups groups, the newest kKept
-// operations of each. About 10 ns per record that is no collective.
+// operations of each. Constant time per record.
 #pragma once
 
 #include <array>

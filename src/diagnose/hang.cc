@@ -14,11 +14,6 @@ namespace {
 constexpr double kComputes = 0.5;  // of a core: the thread computes
 constexpr double kLongStep = 3;    // times the patience: native code that computes is most often a long step
 
-std::string capital(std::string text) {
-  if (!text.empty()) text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
-  return text;
-}
-
 bool computes(const RankStanding& r) { return r.state == 'R' || r.cpu_share.value_or(0) >= kComputes; }
 
 bool waits_for_file(const std::string& channel) {
@@ -122,7 +117,7 @@ std::optional<Verdict> mismatch(const JobStanding& job, const WaitChain& wait, u
     std::sort(v.culprits.begin(), v.culprits.end());
   }
   for (const auto& [what, side] : said) {
-    std::string text = formatted("{} called {}", list_of(side), op_name(static_cast<CollectiveOp>(what.first)));
+    std::string text = formatted("{} called {}", format_ranks(side), op_name(static_cast<CollectiveOp>(what.first)));
     if (what.second) text += formatted(" ({} bytes)", what.second);
     const bool inside = issued_by(*wait.standing(side.front()), group, sequence)->in_backward;
     const uint64_t steps = wait.standing(side.front())->steps;
@@ -136,9 +131,8 @@ std::optional<Verdict> mismatch(const JobStanding& job, const WaitChain& wait, u
 
 bool patient(const RankStanding& r) {
   if (r.ended) return false;
-  const bool long_step = computes(r) && r.stack && !r.stack->in_interpreter && !r.stack->holds_gil;
-  const bool long_native = computes(r) && (!r.stack || !r.stack->in_interpreter);
-  return r.silent_s < r.patience_s * (long_step || long_native ? kLongStep : 1);
+  const bool native = !r.stack || !r.stack->in_interpreter;
+  return r.silent_s < r.patience_s * (computes(r) && native ? kLongStep : 1);
 }
 
 std::optional<Verdict> verdict_of(const JobStanding& job, const WaitChain& wait) {
@@ -185,7 +179,7 @@ std::optional<Verdict> verdict_of(const JobStanding& job, const WaitChain& wait)
   }
   if (v.culprits.empty()) {
     v.cause = Cause::kPeerNotSeen;
-    v.words = formatted("{} {} not seen", list_of(unseen), unseen.size() == 1 ? "was" : "were");
+    v.words = formatted("{} {} not seen", format_ranks(unseen), unseen.size() == 1 ? "was" : "were");
   } else {
     reason = reason_of(*wait.standing(v.culprits.front()));
     v.cause = reason.cause;
@@ -196,7 +190,7 @@ std::optional<Verdict> verdict_of(const JobStanding& job, const WaitChain& wait)
   return v;
 }
 
-void add_evidence(const JobStanding& job, const WaitChain& wait, const Verdict& v, Finding& f) {
+void add_evidence(const JobStanding& job, const WaitChain& wait, Finding& f) {
   for (const RankStanding& r : job.ranks) {
     f.evidence.push_back({"silent_s", r.rank, r.silent_s, {}, ""});
     if (r.stack && !r.stack->frames.empty())
@@ -214,7 +208,6 @@ void add_evidence(const JobStanding& job, const WaitChain& wait, const Verdict& 
       f.evidence.push_back({"waits_in", r.rank, {}, {}, wait.waited_in({r.rank})});
   }
   for (const std::string& line : merged_stacks(job)) f.evidence.push_back({"stack", {}, {}, {}, line});
-  (void)v;
 }
 
 }  // namespace
@@ -264,10 +257,10 @@ std::optional<Finding> judge_hang(const JobStanding& job) {
   if (f.ranks.empty() || sides)
     f.title = formatted("The job stands in step {}: {}", step, verdict->words);
   else
-    f.title = formatted("{} {} in step {}", capital(list_of(f.ranks)), verdict->words, step);
+    f.title = formatted("{} {} in step {}", capitalized(format_ranks(f.ranks)), verdict->words, step);
   if (!wait_words.empty() && !f.ranks.empty()) f.title += "; " + wait_words;
   f.action = action_for(verdict->cause);
-  add_evidence(job, wait, *verdict, f);
+  add_evidence(job, wait, f);
   return f;
 }
 

@@ -3,8 +3,6 @@
 // primary, with its ranks and phase, follows.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
 #include "scenario.h"
 
 namespace stepscope::scenario {
@@ -71,7 +69,7 @@ bool lasts(const Scenario& s) {
 
 class MetamorphicTest : public testing::TestWithParam<std::string> {
  protected:
-  Scenario scenario() const { return read(std::string(SS_SOURCE_DIR) + "/tests/scenarios/" + GetParam()); }
+  Scenario scenario() const { return read(path_of(GetParam())); }
 };
 
 TEST_P(MetamorphicTest, TheVerdictFollows) {
@@ -89,23 +87,14 @@ TEST_P(MetamorphicTest, TheVerdictFollows) {
   EXPECT_EQ(verdict_of(with_ranks_renamed(s)), was) << "with other numbers";
 }
 
-std::vector<std::string> files() {
-  std::vector<std::string> out;
-  for (const auto& entry : std::filesystem::directory_iterator(std::string(SS_SOURCE_DIR) + "/tests/scenarios")) {
-    if (entry.path().extension() != ".scn") continue;
-    const Scenario s = read(entry.path());
-    if (about_steps(s)) out.push_back(entry.path().filename());
-  }
-  std::sort(out.begin(), out.end());
+std::vector<std::string> files_about_steps() {
+  std::vector<std::string> out = files();
+  std::erase_if(out, [](const std::string& file) { return !about_steps(read(path_of(file))); });
   return out;
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, MetamorphicTest, testing::ValuesIn(files()), [](const auto& info) {
-  std::string n = info.param.substr(0, info.param.size() - 4);
-  for (char& c : n)
-    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
-  return n;
-});
+INSTANTIATE_TEST_SUITE_P(Files, MetamorphicTest, testing::ValuesIn(files_about_steps()),
+                         [](const auto& info) { return test_name(info.param); });
 
 }  // namespace
 }  // namespace stepscope::scenario

@@ -85,18 +85,6 @@ bool RuleInput::may_hide_later_ranks(const Rows& rows, int rank, double lost_ms)
   return 2 * unsure_ms > caused_ms && behind_ms >= lost_ms;
 }
 
-static bool takes_long(Category phase) {
-  switch (phase) {
-    case Category::kCompile:
-    case Category::kCheckpoint:
-    case Category::kValidation:
-    case Category::kLogging:
-    case Category::kEpochStart:
-    case Category::kUserCode: return true;
-    default: return false;
-  }
-}
-
 std::vector<OpenStep> RuleInput::overdue_steps() const {
   std::vector<double> walls;
   for (const StepRow* row : with_warmup.rows) walls.push_back(row->wall_ms * 1e-3);
@@ -106,7 +94,7 @@ std::vector<OpenStep> RuleInput::overdue_steps() const {
       std::max({limits->standstill_s, limits->standstill_steps * median(std::move(walls)), longest_s});
   // Others wait for a rank that is at it.
   const bool pauses = std::any_of(lives->begin(), lives->end(), [](const auto& life) {
-    return !life.second.teardown_begun && takes_long(life.second.open_phase);
+    return !life.second.teardown_begun && takes_long_by_nature(life.second.open_phase);
   });
   const double limit_s = pauses ? std::max(least_s, limits->standstill_pause_s) : least_s;
   std::vector<OpenStep> out;

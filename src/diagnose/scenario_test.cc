@@ -1,8 +1,6 @@
 // Runs every file of tests/scenarios through the whole reader side: events, steps, attribution, rules.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
 #include "scenario.h"
 
 namespace stepscope::scenario {
@@ -53,7 +51,7 @@ bool begins_a_sentence(const std::string& text) {
 class ScenarioTest : public testing::TestWithParam<std::string> {};
 
 TEST_P(ScenarioTest, FindsWhatItShould) {
-  const Scenario s = read(std::string(SS_SOURCE_DIR) + "/tests/scenarios/" + GetParam());
+  const Scenario s = read(path_of(GetParam()));
   const Snapshot snapshot = Play(s).run();
   std::string all;
   for (const Finding& f : snapshot.findings) all += "  " + show(f) + "\n";
@@ -109,20 +107,8 @@ TEST_P(ScenarioTest, FindsWhatItShould) {
   }
 }
 
-std::vector<std::string> files() {
-  std::vector<std::string> out;
-  for (const auto& entry : std::filesystem::directory_iterator(std::string(SS_SOURCE_DIR) + "/tests/scenarios"))
-    if (entry.path().extension() == ".scn") out.push_back(entry.path().filename());
-  std::sort(out.begin(), out.end());
-  return out;
-}
-
-INSTANTIATE_TEST_SUITE_P(Files, ScenarioTest, testing::ValuesIn(files()), [](const auto& info) {
-  std::string n = info.param.substr(0, info.param.size() - 4);
-  for (char& c : n)
-    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
-  return n;
-});
+INSTANTIATE_TEST_SUITE_P(Files, ScenarioTest, testing::ValuesIn(files()),
+                         [](const auto& info) { return test_name(info.param); });
 
 }  // namespace
 }  // namespace stepscope::scenario

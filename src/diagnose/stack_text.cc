@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/text_format.h"
-#include "diagnose/wait_chain.h"
 
 namespace stepscope {
 namespace {
@@ -49,7 +48,7 @@ std::vector<std::string> merged_stacks(const JobStanding& job) {
   }
   std::vector<std::string> out;
   for (const std::string& text : order)
-    out.push_back(formatted("{} · {} · for {:.0f} s", list_of(same[text]), text, since_s[text]));
+    out.push_back(formatted("{} · {} · for {:.0f} s", format_ranks(same[text]), text, since_s[text]));
   return out;
 }
 

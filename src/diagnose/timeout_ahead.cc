@@ -41,10 +41,9 @@ std::optional<Finding> judge_timeout(const JobStanding& job) {
   const std::string busy_with = (first.phase == Category::kUnattributed ? "" : formatted(" in {}", name(first.phase))) +
                                 (place.empty() ? "" : " at " + place);
   f.title = formatted("{} is busy{} while {}: the group's timeout of {:.0f} s ends the job in {:.0f} s",
-                      list_of(f.ranks), busy_with, wait.waited_in(victims), timeout_s, left_s);
-  f.title[0] = 'R';
+                      capitalized(format_ranks(f.ranks)), busy_with, wait.waited_in(victims), timeout_s, left_s);
   f.action =
-      "raise the timeout of init_process_group, or let the others not wait in a collective for work of one rank "
+      "Raise the timeout of init_process_group, or let the others not wait in a collective for work of one rank "
       "(a store's key, monitored_barrier with a longer timeout)";
   f.evidence.push_back({"timeout_s", {}, timeout_s, {}, ""});
   f.evidence.push_back({"waited_s", {}, waited_s, {}, ""});

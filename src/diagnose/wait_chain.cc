@@ -19,19 +19,6 @@ const IssuedOp* issued_by(const RankStanding& r, uint64_t group, uint64_t sequen
   return place == r.groups.end() ? nullptr : place->second.find(sequence);
 }
 
-std::string list_of(const std::vector<int>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    size_t end = i;
-    while (end + 1 < ranks.size() && ranks[end + 1] == ranks[end] + 1) ++end;
-    if (i > 0) text += ", ";
-    text += std::to_string(ranks[i]);
-    if (end > i) text += (end > i + 1 ? "-" : ", ") + std::to_string(ranks[end]);
-    i = end;
-  }
-  return text;
-}
-
 WaitChain::WaitChain(const JobStanding& job) : job_(job) {
   for (const RankStanding& r : job.ranks) by_rank_[r.rank] = &r;
   for (const RankStanding& r : job.ranks) waits_for_[r.rank] = find(r);
@@ -124,10 +111,11 @@ std::string WaitChain::waited_in(const std::vector<int>& victims) const {
   if (victims.empty()) return "";
   const RankStanding* r = standing(victims.front());
   const Edge& in = edge(victims.front());
-  if (in.init) return formatted("{} wait{} in init_process_group", list_of(victims), victims.size() == 1 ? "s" : "");
-  if (in.message) return formatted("{} wait{} for a message", list_of(victims), victims.size() == 1 ? "s" : "");
+  if (in.init)
+    return formatted("{} wait{} in init_process_group", format_ranks(victims), victims.size() == 1 ? "s" : "");
+  if (in.message) return formatted("{} wait{} for a message", format_ranks(victims), victims.size() == 1 ? "s" : "");
   const IssuedOp* op = issued_by(*r, in.group, in.sequence);
-  return formatted("{} wait{} in {}", list_of(victims), victims.size() == 1 ? "s" : "",
+  return formatted("{} wait{} in {}", format_ranks(victims), victims.size() == 1 ? "s" : "",
                    words_of(in.group, in.sequence, op));
 }
 

@@ -46,7 +46,4 @@ class WaitChain {
 // Null where the rank has not issued it, or long ago.
 const IssuedOp* issued_by(const RankStanding& rank, uint64_t group, uint64_t sequence);
 
-// "rank 3", "ranks 0, 2-7".
-std::string list_of(const std::vector<int>& ranks);
-
 }  // namespace stepscope

@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
 #include "random_rows.h"
 #include "scenario.h"
 #include "scratch_folder.h"
@@ -14,14 +12,6 @@ namespace stepscope {
 namespace {
 
 using testing::ScratchFolder;
-
-std::vector<std::string> scenario_files() {
-  std::vector<std::string> out;
-  for (const auto& entry : std::filesystem::directory_iterator(std::string(SS_SOURCE_DIR) + "/tests/scenarios"))
-    if (entry.path().extension() == ".scn") out.push_back(entry.path().filename());
-  std::sort(out.begin(), out.end());
-  return out;
-}
 
 std::string show(const Snapshot& snapshot) {
   std::string out;
@@ -48,7 +38,7 @@ std::set<std::string> verdict(const Snapshot& snapshot) {
 class Rebuild : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Rebuild, SaysWhatTheLiveEngineSaid) {
-  const scenario::Scenario s = scenario::read(std::string(SS_SOURCE_DIR) + "/tests/scenarios/" + GetParam());
+  const scenario::Scenario s = scenario::read(scenario::path_of(GetParam()));
   if (!s.tenants.empty()) GTEST_SKIP() << "who else lives on a device is not kept in the run file";
   ScratchFolder folder;
   RunWriter writer(folder.file("run.db"), {.run_id = "r", .start_ns = 0});
@@ -84,12 +74,8 @@ TEST_P(Rebuild, SaysWhatTheLiveEngineSaid) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Scenarios, Rebuild, ::testing::ValuesIn(scenario_files()), [](const auto& info) {
-  std::string n = info.param.substr(0, info.param.size() - 4);
-  for (char& c : n)
-    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
-  return n;
-});
+INSTANTIATE_TEST_SUITE_P(Scenarios, Rebuild, ::testing::ValuesIn(scenario::files()),
+                         [](const auto& info) { return scenario::test_name(info.param); });
 
 TEST(RebuildThinned, LedgersRestOnAllSteps) {
   ScratchFolder folder;

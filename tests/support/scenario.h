@@ -41,7 +41,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cctype>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <random>
@@ -537,5 +539,22 @@ class Play {
   std::map<int, DeviceRoom> rooms_;
   std::unique_ptr<Engine> engine_;
 };
+
+// Names of the scenario files, in order; where one lies, and what a test of it is called.
+inline std::string path_of(const std::string& file) { return std::string(SS_SOURCE_DIR) + "/tests/scenarios/" + file; }
+inline std::vector<std::string> files() {
+  std::vector<std::string> out;
+  for (const auto& entry : std::filesystem::directory_iterator(path_of("")))
+    if (entry.path().extension() == ".scn") out.push_back(entry.path().filename());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+inline std::string test_name(const std::string& file) {
+  std::string name = file.substr(0, file.size() - 4);
+  for (char& c : name)
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  return name;
+}
 
 }  // namespace stepscope::scenario
