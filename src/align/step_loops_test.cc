@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "training_loop.h"
 
 namespace stepscope {
@@ -60,6 +62,30 @@ TEST(StepRule, AnOptimizerThatReplacesAnotherOne) {
     EXPECT_EQ(steps[i].wall_ns(), steps[1].wall_ns() - (i == 0 ? 50'000 : 0)) << i;
     EXPECT_EQ(steps[i].signature == steps[0].signature, i < 5) << i;
   }
+}
+
+// Numbers of optimizers are addresses: one that is gone gives its own to the next but one. A new one per fold or epoch.
+TEST(StepRule, OptimizersThatTakeTheNumberOfAnOlderOne) {
+  for (const std::vector<uint64_t>& numbers : {std::vector<uint64_t>{1, 2, 1, 2, 1}, {1, 2, 2, 1, 1}, {1, 2, 3, 1, 2}}) {
+    Loop l;
+    for (uint64_t number : numbers)
+      for (int i = 0; i < 5; ++i) l.fetch().forward().backward().optimizer(number);
+    const auto steps = l.finish();
+    EXPECT_EQ(steps.size(), 25u);
+    expect_closed_budget(steps);
+  }
+}
+
+// A generator that steps with every fifth step of the critic comes again and again, and never makes a step of its own.
+TEST(StepRule, AnOptimizerThatComesNowAndThen) {
+  Loop l;
+  for (int i = 0; i < 40; ++i) {
+    l.fetch().forward(1).backward().optimizer(1);
+    if (i % 5 == 4) l.forward(2).backward().optimizer(2);
+  }
+  const auto steps = l.finish();
+  EXPECT_EQ(steps.size(), 40u);
+  expect_closed_budget(steps);
 }
 
 TEST(StepRule, APretrainedOptimizerIsJoinedByASecondOne) {

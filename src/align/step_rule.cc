@@ -15,16 +15,12 @@ void StepRule::boundary() {
   candidate_ = false;
 }
 
-bool StepRule::first_time(uint64_t optimizer) {
-  return known_.size() < kMaxOptimizers && known_.insert(optimizer).second;
-}
-
 StepRule::Verdict StepRule::optimizer_begin(uint64_t optimizer) {
   any_optimizer_ = true;
   inferred_ = false;
   Verdict verdict = Verdict::kNone;
   const auto seen = stepped_.find(optimizer);
-  const bool newcomer = first_time(optimizer);
+  const bool newcomer = seen == stepped_.end();
   if (!explicit_ && candidate_ && seen != stepped_.end() && backwards_ > seen->second) {
     const bool replaced = !held_.empty() && !held_.contains(optimizer);
     if (replaced) {

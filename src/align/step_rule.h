@@ -4,8 +4,9 @@
 // ends are boundaries (and, with trace_step, every exit).
 //
 // One thing the rule alone would get wrong: an optimizer that replaces another one (a new one per epoch or stage) steps
-// first where a second optimizer of the same step would. So where steps have settled and an optimizer comes that this
-// run has never seen, that boundary is held: it was one if the newcomer begins again before those it came after do.
+// first where a second optimizer of the same step would. So where steps have settled and an optimizer comes that is none
+// of theirs, that boundary is held: it was one if the newcomer begins again before those it came after do. Whether it was
+// there before says nothing: an optimizer's number is its address, which the next but one may have again.
 //
 // Pure state machine; says what an event means for the boundary, owns no time.
 #pragma once
@@ -55,15 +56,12 @@ class StepRule {
   static constexpr int kFallbackBackwards = 64;
   // Steps in a row by the same optimizers after which they have settled.
   static constexpr int kSettledSteps = 2;
-  // Optimizers that are told apart as seen before; with more of them nothing is held any more.
-  static constexpr size_t kMaxOptimizers = 4096;
 
  private:
   void boundary();
-  bool first_time(uint64_t optimizer);
 
   std::map<uint64_t, uint64_t> stepped_;  // optimizer -> backwards seen at its newest begin in this step
-  std::set<uint64_t> known_, held_;       // optimizers of the run; of the held part of this step
+  std::set<uint64_t> held_;               // optimizers of the held part of this step
   uint64_t backwards_ = 0, accumulating_ = 0, closed_signature_ = 0, held_signature_ = 0;
   uint64_t newest_begin_ = 0;  // backwards seen at the newest begin of any optimizer
   int settled_ = 0;            // steps in a row with this signature
