@@ -27,13 +27,13 @@ struct UncleanDeath {
 
 // A process that holds a rank. Its step `from` is step `at` of the attempt; where it came later than the others, `at`
 // is empty until their steps tell.
-struct Seat {
+struct Participant {
   TailId tail = 0;
   uint64_t from = 0;
   std::optional<uint64_t> at = 0;
   uint64_t not_before = 0;  // steps that another process made as this rank
   bool late = false;
-  int world_size = 0;  // as it said when it was seated; 0 = not known
+  int world_size = 0;  // as it said when it was admitted; 0 = not known
 };
 
 struct Attempt {
@@ -41,7 +41,7 @@ struct Attempt {
   int restarts = 0;         // the launcher's own count, 0 where it has none
   int world_size = 0;       // 0 = not known
   uint64_t first_step = 0;  // steps of the run that were closed before it
-  std::map<int, Seat> ranks;
+  std::map<int, Participant> ranks;
   std::vector<UncleanDeath> deaths;
 };
 
@@ -64,8 +64,8 @@ enum class Place {
   kHistory,    // of a start before this one
 };
 
-// Where a process belongs that is not seated yet. `restarts` and `world_size` are the attempt's, `members` those
-// seated.
+// Where a process belongs that is not admitted yet. `restarts` and `world_size` are the attempt's, `members` those
+// admitted.
 Place place_of(const Claim& claim, const Attempt& attempt, const std::vector<Claim>& members);
 
 // Which step of the attempt ended when: tells a process that came later where it joined in.

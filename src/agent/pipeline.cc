@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kMaxNotes = 64;
 constexpr uint64_t kTellNs = 1'000'000'000;
-constexpr size_t kMaxWaitingSteps = 256;  // of a process that is not seated or not placed yet
+constexpr size_t kMaxWaitingSteps = 256;  // of a process that is not admitted or not placed yet
 
 bool is_version_fact(std::string_view key) {
   constexpr std::string_view known[] = {"python", "torch",     "cuda",         "nccl",       "driver",    "hip",
@@ -65,8 +65,8 @@ Claim Pipeline::claim_of(const RankTail& tail) const {
 
 Place Pipeline::place(const RankTail& tail) const {
   std::vector<Claim> members;
-  for (const auto& [rank, seat] : now_.ranks) {
-    members.push_back(claim_of(*tails_.at(seat.tail)));
+  for (const auto& [rank, participant] : now_.ranks) {
+    members.push_back(claim_of(*tails_.at(participant.tail)));
     members.back().rank = rank;
   }
   return place_of(claim_of(tail), now_, members);
@@ -77,7 +77,7 @@ void Pipeline::qualify(TailId id, uint64_t now_ns) {
   if (counts_as_rank(id) || refused_.contains(id) || !tail.is_rank()) return;
   const Place found = place(tail);
   if (found == Place::kHistory || (found == Place::kWaits && tail.ended())) return refuse(id);
-  if (found != Place::kWaits) return take_seat(id, found, now_ns);
+  if (found != Place::kWaits) return admit(id, found, now_ns);
   if (tail.waiting_steps().size() > kMaxWaitingSteps) tail.take_steps();
   if (const auto holder = now_.ranks.find(tail.identity().rank); holder != now_.ranks.end() && tail.steps() > 0) {
     note("two processes are rank " + std::to_string(holder->first) + " at once (pids " +
@@ -99,7 +99,7 @@ void Pipeline::qualify_all(uint64_t now_ns) {
   }
 }
 
-void Pipeline::take_seat(TailId id, Place found, uint64_t now_ns) {
+void Pipeline::admit(TailId id, Place found, uint64_t now_ns) {
   RankTail& tail = *tails_.at(id);
   const Claim claim = claim_of(tail);
   uint32_t not_before = 0;
@@ -127,15 +127,15 @@ void Pipeline::take_seat(TailId id, Place found, uint64_t now_ns) {
     return entry.first != claim.rank && life.first_step_ns > 0 && life.init_end_ns > 0 &&
            life.init_end_ns < claim.opened_ns;
   });
-  Seat seat{.tail = id,
-            .from = tail.next_step(),
-            .at = tail.counted_before(),
-            .not_before = not_before,
-            .world_size = claim.world_size};
-  seat.late = found == Place::kReplaces || late;
-  if (seat.late) seat.at.reset();
+  Participant participant{.tail = id,
+                          .from = tail.next_step(),
+                          .at = tail.counted_before(),
+                          .not_before = not_before,
+                          .world_size = claim.world_size};
+  participant.late = found == Place::kReplaces || late;
+  if (participant.late) participant.at.reset();
   if (now_.world_size == 0) now_.world_size = claim.world_size;
-  now_.ranks[claim.rank] = seat;
+  now_.ranks[claim.rank] = participant;
   if (tail.ended()) record_death(id);
 }
 
@@ -143,9 +143,10 @@ void Pipeline::take_seat(TailId id, Place found, uint64_t now_ns) {
 // neither before its process group was made.
 void Pipeline::follow_renumbered(uint64_t now_ns) {
   std::vector<int> changed;
-  for (const auto& [rank, seat] : now_.ranks) {
-    const blackbox::Identity& who = tails_.at(seat.tail)->identity();
-    const bool other_world = who.world_size > 0 && seat.world_size > 0 && who.world_size != seat.world_size;
+  for (const auto& [rank, participant] : now_.ranks) {
+    const blackbox::Identity& who = tails_.at(participant.tail)->identity();
+    const bool other_world =
+        who.world_size > 0 && participant.world_size > 0 && who.world_size != participant.world_size;
     if (who.rank >= 0 && (who.rank != rank || other_world)) changed.push_back(rank);
   }
   if (changed.empty()) return;
@@ -164,7 +165,7 @@ void Pipeline::follow_renumbered(uint64_t now_ns) {
   // Its open step belongs to what follows.
   for (const TailId id : moved) {
     if (now_.ranks.empty())
-      take_seat(id, Place::kJoins, now_ns);
+      admit(id, Place::kJoins, now_ns);
     else
       qualify(id, now_ns);
   }
@@ -189,31 +190,31 @@ void Pipeline::begin_attempt(const RankTail& first, uint64_t now_ns) {
 void Pipeline::close_attempt(bool renumbered, uint64_t now_ns) {
   std::vector<RankLife> lives;
   earlier_ends_ns_.clear();
-  for (const auto& [rank, seat] : now_.ranks) {
-    RankTail& tail = *tails_.at(seat.tail);
+  for (const auto& [rank, participant] : now_.ranks) {
+    RankTail& tail = *tails_.at(participant.tail);
     earlier_ends_ns_.push_back(tail.active_ns());
-    if (claim_of(tail).left) end_tail(seat.tail, now_ns, std::nullopt);
+    if (claim_of(tail).left) end_tail(participant.tail, now_ns, std::nullopt);
   }
   feed_ready();
-  for (const auto& [rank, seat] : now_.ranks) {
-    RankLife life = life_of(rank, seat);
+  for (const auto& [rank, participant] : now_.ranks) {
+    RankLife life = life_of(rank, participant);
     // The launcher stops all ranks to number them anew and counts no failure: an end without a word is no loss then.
     const bool without_a_word = life.exit_signal == 0 && life.exception.empty() && life.exit_code <= 0;
     if (renumbered && without_a_word) life.clean_exit = true;
     lives.push_back(life);
   }
   engine_.part_with({.lives = lives, .remark = attempt_remark(now_.number), .first_step = now_.first_step});
-  for (const auto& [rank, seat] : std::exchange(now_.ranks, {})) {
-    if (tails_.at(seat.tail)->ended())
-      put_away(seat.tail);
+  for (const auto& [rank, participant] : std::exchange(now_.ranks, {})) {
+    if (tails_.at(participant.tail)->ended())
+      put_away(participant.tail);
     else
-      merge_facts(*tails_.at(seat.tail));
+      merge_facts(*tails_.at(participant.tail));
   }
   earlier_deaths_.insert(earlier_deaths_.end(), now_.deaths.begin(), now_.deaths.end());
 }
 
 void Pipeline::vacate(int rank) {
-  const Seat seat = now_.ranks.at(rank);
+  const Participant participant = now_.ranks.at(rank);
   std::vector<RankLife> lives;
   for (const auto& [other, taken] : now_.ranks) lives.push_back(life_of(other, taken));
   std::erase_if(lives, [&](const RankLife& life) { return life.rank != rank && life.ended; });
@@ -226,7 +227,7 @@ void Pipeline::vacate(int rank) {
   earlier_deaths_.insert(earlier_deaths_.end(), others, now_.deaths.end());
   now_.deaths.erase(others, now_.deaths.end());
   now_.ranks.erase(rank);
-  put_away(seat.tail);
+  put_away(participant.tail);
 }
 
 void Pipeline::put_away(TailId id) {
@@ -244,10 +245,10 @@ void Pipeline::refuse(TailId id) {
     refused_.insert(id);
 }
 
-RankLife Pipeline::life_of(int rank, const Seat& seat) const {
-  RankLife life = tails_.at(seat.tail)->life();
+RankLife Pipeline::life_of(int rank, const Participant& participant) const {
+  RankLife life = tails_.at(participant.tail)->life();
   life.rank = rank;
-  life.steps = life.steps - std::min(life.steps, seat.from) + seat.at.value_or(seat.not_before);
+  life.steps = life.steps - std::min(life.steps, participant.from) + participant.at.value_or(participant.not_before);
   return life;
 }
 
@@ -269,13 +270,13 @@ void Pipeline::record_death(TailId id) {
 void Pipeline::sample_completions(uint64_t now_ns) {
   if (now_.ranks.size() < 2 || told_groups_.empty()) return;
   uint64_t ends = 0;
-  for (const auto& [rank, seat] : now_.ranks) ends = std::max(ends, tail(seat.tail).optimizer_ends());
+  for (const auto& [rank, participant] : now_.ranks) ends = std::max(ends, tail(participant.tail).optimizer_ends());
   const auto until = stamps_.ask(ends, engine_.suspects_communication(), now_ns);
   if (!until) return;
-  for (const auto& [rank, seat] : now_.ranks) {
-    RankTail& tail = *tails_.at(seat.tail);
+  for (const auto& [rank, participant] : now_.ranks) {
+    RankTail& tail = *tails_.at(participant.tail);
     // Its own count, where it came later than the others.
-    const uint64_t behind = seat.late ? ends - tail.optimizer_ends() : 0;
+    const uint64_t behind = participant.late ? ends - tail.optimizer_ends() : 0;
     if (!tail.ended()) tail.ask_stamps(*until - behind);
   }
 }
@@ -331,8 +332,8 @@ void Pipeline::feed_ready() {
 
 bool Pipeline::feed_placed() {
   std::multimap<uint64_t, std::pair<int, RankStep>> steps;  // in step order, of one step in rank order
-  for (const auto& [rank, seat] : now_.ranks) {
-    RankTail& tail = *tails_.at(seat.tail);
+  for (const auto& [rank, participant] : now_.ranks) {
+    RankTail& tail = *tails_.at(participant.tail);
     for (const auto& [group, members] : tail.builder().groups()) {
       size_t& told = told_groups_[group];
       if (told == members.ranks.size() + 1) continue;
@@ -343,9 +344,9 @@ bool Pipeline::feed_placed() {
       if (tail.builder().groups().contains(communicator) || !told_communicators_.insert(communicator).second) continue;
       engine_.set_group_size(communicator, size);
     }
-    if (!seat.at) continue;
+    if (!participant.at) continue;
     for (RankStep& step : tail.take_steps()) {
-      step.step = step.step - seat.from + *seat.at;
+      step.step = step.step - participant.from + *participant.at;
       steps.emplace(step.step, std::pair{rank, std::move(step)});
     }
   }
@@ -364,24 +365,24 @@ bool Pipeline::feed_placed() {
 // A rank that came later begins at the step in which the others were when its first step ended.
 bool Pipeline::place_newcomers() {
   bool placed = false;
-  for (auto& [rank, seat] : now_.ranks) {
-    const RankTail& tail = *tails_.at(seat.tail);
-    if (seat.at || tail.waiting_steps().empty()) continue;
+  for (auto& [rank, participant] : now_.ranks) {
+    const RankTail& tail = *tails_.at(participant.tail);
+    if (participant.at || tail.waiting_steps().empty()) continue;
     const bool alone = std::none_of(now_.ranks.begin(), now_.ranks.end(), [&](const auto& entry) {
       return entry.second.at && !tails_.at(entry.second.tail)->ended();
     });
     std::optional<uint64_t> at = clock_.step_at(tail.waiting_steps().front().end_ns);
     if (!at && (alone || finished_ || tail.waiting_steps().size() > kMaxWaitingSteps)) at = clock_.next();
     if (!at) continue;
-    seat.at = std::max(*at, seat.not_before);
+    participant.at = std::max(*at, participant.not_before);
     placed = true;
   }
   return placed;
 }
 
 void Pipeline::tell_lives(const std::set<int>& as_alive) {
-  for (const auto& [rank, seat] : now_.ranks) {
-    RankLife life = life_of(rank, seat);
+  for (const auto& [rank, participant] : now_.ranks) {
+    RankLife life = life_of(rank, participant);
     life.stopped = interrupted_ns_ > 0 && (!life.ended || life.ended_by_stop(interrupted_ns_));
     if (as_alive.contains(rank)) life.ended = false;
     engine_.set_life(rank, life);
@@ -417,8 +418,8 @@ RunContext Pipeline::context() {
   RunContext context;
   blackbox::ReadStats totals = earlier_totals_;
   std::set<std::pair<int, std::string>> nodes;
-  for (const auto& [rank, seat] : now_.ranks) {
-    const RankTail& tail = *tails_.at(seat.tail);
+  for (const auto& [rank, participant] : now_.ranks) {
+    const RankTail& tail = *tails_.at(participant.tail);
     merge_facts(tail);
     totals += tail.totals();
     nodes.emplace(tail.identity().node_rank, tail.identity().hostname);

@@ -78,7 +78,7 @@ class Pipeline {
   Place place(const RankTail& tail) const;
   void qualify(TailId id, uint64_t now_ns);
   void qualify_all(uint64_t now_ns);
-  void take_seat(TailId id, Place place, uint64_t now_ns);
+  void admit(TailId id, Place place, uint64_t now_ns);
   void follow_renumbered(uint64_t now_ns);
   void begin_attempt(const RankTail& first, uint64_t now_ns);
   void close_attempt(bool renumbered, uint64_t now_ns);
@@ -88,8 +88,8 @@ class Pipeline {
   void feed_ready();
   bool feed_placed();
   bool place_newcomers();
-  RankLife life_of(int rank, const Seat& seat) const;   // its steps as the attempt counts them
-  void tell_lives(const std::set<int>& as_alive = {});  // those of `as_alive` as if they had not ended
+  RankLife life_of(int rank, const Participant& participant) const;  // its steps as the attempt counts them
+  void tell_lives(const std::set<int>& as_alive = {});               // those of `as_alive` as if they had not ended
   void record_death(TailId id);
   void merge_facts(const RankTail& tail);
 

@@ -15,15 +15,15 @@ int32_t peer_of(uint64_t detail) {
 }
 
 // Which operation a wait is for. A rank that was not told which counts its waits.
-StallMeeting meeting_of(const Event& wait) {
+StallSyncPoint sync_point_of(const Event& wait) {
   const auto op = static_cast<CollectiveOp>(wait.d & 0xff);
-  StallMeeting meeting;
-  meeting.counted = op == CollectiveOp::kUnknown;
-  if (!(wait.flags & kCollectiveP2p)) return meeting;
-  meeting.peer = peer_of(wait.d);
-  meeting.sends = op == CollectiveOp::kSend;
-  meeting.counted = meeting.peer < 0;
-  return meeting;
+  StallSyncPoint sync_point;
+  sync_point.counted = op == CollectiveOp::kUnknown;
+  if (!(wait.flags & kCollectiveP2p)) return sync_point;
+  sync_point.peer = peer_of(wait.d);
+  sync_point.sends = op == CollectiveOp::kSend;
+  sync_point.counted = sync_point.peer < 0;
+  return sync_point;
 }
 
 // A collective was issued, as told by a process-group hook or by NCCL itself: both have the same payload.
@@ -52,8 +52,8 @@ void issue(OpenRank& rank, const Event& e, int64_t t, bool p2p) {
 
 bool wait_begins(OpenRank& rank, const Event& e, int64_t, OpenSpan& span) {
   rank.parts.end_stall();
-  span.meeting = meeting_of(e);
-  rank.device.lane().host_waits(span.begin_ns, e.a, e.b, span.meeting);
+  span.sync_point = sync_point_of(e);
+  rank.device.lane().host_waits(span.begin_ns, e.a, e.b, span.sync_point);
   return true;
 }
 

@@ -49,13 +49,13 @@ void GpuLane::host_span(int64_t begin_ns, int64_t end_ns, Category category, boo
 
 void GpuLane::backward_meets(int64_t end_ns, uint64_t group, uint64_t sequence) {
   if (!seen_) return;
-  meetings_.push_back({end_ns, group, sequence});
-  if (meetings_.size() > kMaxSpans) meetings_.pop_front();
+  sync_points_.push_back({end_ns, group, sequence});
+  if (sync_points_.size() > kMaxSpans) sync_points_.pop_front();
 }
 
-void GpuLane::host_waits(int64_t begin_ns, uint64_t group, uint64_t sequence, StallMeeting meeting) {
+void GpuLane::host_waits(int64_t begin_ns, uint64_t group, uint64_t sequence, StallSyncPoint sync_point) {
   if (!seen_) return;
-  waits_.push_back({begin_ns, INT64_MAX, group, sequence, meeting});
+  waits_.push_back({begin_ns, INT64_MAX, group, sequence, sync_point});
   if (waits_.size() > kMaxSpans) waits_.pop_front();
 }
 
@@ -90,13 +90,13 @@ void GpuLane::name_wait(OpenSpan& span, const Mark& mark, WaitCounts& counts) co
   const auto host =
       std::find_if(waits_.rbegin(), waits_.rend(), [&](const HostWait& wait) { return wait.begin_ns <= mark.host_ns; });
   if (host != waits_.rend() && host->end_ns >= mark.host_ns) {
-    span.last_group = host->group, span.last_sequence = host->sequence, span.meeting = host->meeting;
+    span.last_group = host->group, span.last_sequence = host->sequence, span.sync_point = host->sync_point;
     return;
   }
   const uint64_t group = group_of(static_cast<GpuWaitPoint>(mark.id), mark.host_ns);
   span.last_group = group ? group : mark.id;
   span.last_sequence = kCountedWaits | mark.id << 32 | counts[{group, mark.id}]++;
-  span.meeting.counted = group == 0;
+  span.sync_point.counted = group == 0;
 }
 
 bool GpuLane::wants(int64_t end_ns, int64_t now_ns) const {
@@ -177,11 +177,11 @@ std::optional<GpuStep> GpuLane::take(int64_t begin_ns, int64_t end_ns) {
         if (now.stall) {
           Stall stall{0, 0, before.mapped_ns, ns, now.phase};
           if (const OpenSpan* wait = stack_.innermost(Kind::kWait)) {
-            stall.group = wait->last_group, stall.sequence = wait->last_sequence, stall.meeting = wait->meeting;
+            stall.group = wait->last_group, stall.sequence = wait->last_sequence, stall.sync_point = wait->sync_point;
           } else {
-            for (const Meeting& meeting : meetings_)
-              if (meeting.end_ns >= m.host_ns) {
-                stall.group = meeting.group, stall.sequence = meeting.sequence;
+            for (const SyncPoint& sync_point : sync_points_)
+              if (sync_point.end_ns >= m.host_ns) {
+                stall.group = sync_point.group, stall.sequence = sync_point.sequence;
                 break;
               }
           }
@@ -202,7 +202,7 @@ std::optional<GpuStep> GpuLane::take(int64_t begin_ns, int64_t end_ns) {
       if (kind == Kind::kBackwardOwn) {
         if (OpenSpan* backward = stack_.innermost(Kind::kBackward)) {
           // Without a collective there is nobody to wait for.
-          backward->own_ended = std::any_of(meetings_.begin(), meetings_.end(), [&](const Meeting& x) {
+          backward->own_ended = std::any_of(sync_points_.begin(), sync_points_.end(), [&](const SyncPoint& x) {
             return x.end_ns >= m.host_ns && x.end_ns <= end_ns;
           });
         }
@@ -222,7 +222,7 @@ std::optional<GpuStep> GpuLane::take(int64_t begin_ns, int64_t end_ns) {
     stack_.clear();
   }
   if (!in.empty()) boundary_ = in.back();
-  while (!meetings_.empty() && meetings_.front().end_ns <= end_ns) meetings_.pop_front();
+  while (!sync_points_.empty() && sync_points_.front().end_ns <= end_ns) sync_points_.pop_front();
   while (!waits_.empty() && waits_.front().end_ns <= end_ns) waits_.pop_front();
   while (!spans_.empty() && boundary_ && spans_.front().end_ns < boundary_->mapped_ns - 1'000'000) spans_.pop_front();
   return out;

@@ -40,7 +40,7 @@ class GpuLane {
   void backward_meets(int64_t end_ns, uint64_t group, uint64_t sequence);
   // The host waits for this collective or message from `begin_ns` on, until `end_ns` tells when it no longer did: a
   // wait point of the stream that it marks meanwhile is for the same.
-  void host_waits(int64_t begin_ns, uint64_t group, uint64_t sequence, StallMeeting meeting);
+  void host_waits(int64_t begin_ns, uint64_t group, uint64_t sequence, StallSyncPoint sync_point);
   void host_waited(int64_t end_ns);
   // The host issued a collective (CollectiveOp) of this group: wait points of a library that say only what they wait
   // for are its group's.
@@ -59,14 +59,14 @@ class GpuLane {
     uint16_t kind, flags;
     uint64_t id;
   };
-  struct Meeting {
+  struct SyncPoint {
     int64_t end_ns;
     uint64_t group, sequence;
   };
   struct HostWait {
     int64_t begin_ns, end_ns;
     uint64_t group, sequence;
-    StallMeeting meeting;
+    StallSyncPoint sync_point;
   };
   struct Issue {
     int64_t host_ns;
@@ -80,7 +80,7 @@ class GpuLane {
 
   std::deque<Mark> marks_;
   std::deque<HostSpan> spans_;
-  std::deque<Meeting> meetings_;
+  std::deque<SyncPoint> sync_points_;
   std::deque<HostWait> waits_;
   std::deque<Issue> issues_;      // where the group of an operation changes
   std::optional<Mark> boundary_;  // last event of the step before

@@ -149,7 +149,7 @@ TEST(GpuLane, WaitPointsInsideAPhaseAreStallsOfTheirOwn) {
   EXPECT_EQ(step->stalls[0].phase, Category::kForward);
   EXPECT_DOUBLE_EQ(ms(*step, Category::kForward), 4);
   ASSERT_EQ(step->segments.size(), 2u);
-  EXPECT_TRUE(step->stalls[0].meeting.counted) << "nobody told which collective it is";
+  EXPECT_TRUE(step->stalls[0].sync_point.counted) << "nobody told which collective it is";
 }
 
 // Stalls of a forward in which the stream waits at these points, one after the other.
@@ -176,7 +176,7 @@ TEST(GpuLane, AWaitPointIsForWhatTheHostWaitsFor) {
   Stream s;
   s.step(0, 1);
   s.lane.take(0, 5 * kMs);
-  const StallMeeting from_two{.peer = 2};
+  const StallSyncPoint from_two{.peer = 2};
   s.lane.host_waits(13'100'000, kTensor, 41, {}), s.lane.host_waited(13'200'000);
   s.lane.host_waits(13'300'000, kPipe, 7, from_two), s.lane.host_waited(13'400'000);
   const auto stalls =
@@ -184,11 +184,11 @@ TEST(GpuLane, AWaitPointIsForWhatTheHostWaitsFor) {
   ASSERT_EQ(stalls.size(), 3u);
   EXPECT_EQ(stalls[0].group, kTensor);
   EXPECT_EQ(stalls[0].sequence, 41u);
-  EXPECT_EQ(stalls[0].meeting, StallMeeting{});
+  EXPECT_EQ(stalls[0].sync_point, StallSyncPoint{});
   EXPECT_EQ(stalls[1].group, kPipe);
   EXPECT_EQ(stalls[1].sequence, 7u);
-  EXPECT_EQ(stalls[1].meeting, from_two);
-  EXPECT_TRUE(stalls[2].meeting.counted) << "the host waited for nothing then";
+  EXPECT_EQ(stalls[1].sync_point, from_two);
+  EXPECT_TRUE(stalls[2].sync_point.counted) << "the host waited for nothing then";
 }
 
 TEST(GpuLane, WaitPointsOfALibraryBelongToTheGroupOfTheirOperation) {
@@ -206,7 +206,7 @@ TEST(GpuLane, WaitPointsOfALibraryBelongToTheGroupOfTheirOperation) {
                                     {GpuWaitPoint::kFsdpReduceScatter, 13.3},
                                     {GpuWaitPoint::kFsdpUnshard, 13.4}});
   ASSERT_EQ(stalls.size(), 4u);
-  for (const Stall& stall : stalls) EXPECT_FALSE(stall.meeting.counted);
+  for (const Stall& stall : stalls) EXPECT_FALSE(stall.sync_point.counted);
   EXPECT_EQ(stalls[0].group, kShards);
   EXPECT_EQ(stalls[1].group, kShards);
   EXPECT_EQ(stalls[1].sequence, stalls[0].sequence + 1) << "its place among the waits of the step";

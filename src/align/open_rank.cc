@@ -40,7 +40,7 @@ Stall OpenRank::stall_from(int64_t begin_ns, Category phase) {
   if (const OpenSpan* wait = stack.innermost(Kind::kWait)) {
     stall.group = wait->id;
     stall.sequence = wait->sequence;
-    stall.meeting = wait->meeting;
+    stall.sync_point = wait->sync_point;
     return stall;
   }
   const OpenSpan* backward = stack.innermost(Kind::kBackward);

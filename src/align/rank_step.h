@@ -28,11 +28,11 @@ enum StepTag : uint32_t {
 };
 
 // Which operation a stall is blocked on, beside its group and sequence number.
-struct StallMeeting {
+struct StallSyncPoint {
   int32_t peer = -1;     // a message: the other rank; -1 = a collective
   bool sends = false;    // a message: to the peer
   bool counted = false;  // not told: `sequence` counts the rank's waits, the group is a guess
-  bool operator==(const StallMeeting&) const = default;
+  bool operator==(const StallSyncPoint&) const = default;
 };
 
 // One interval in which a rank's compute is blocked at a wait point. Clock-free: only durations are compared.
@@ -42,7 +42,7 @@ struct Stall {
   int64_t begin_ns = 0;
   int64_t duration_ns = 0;
   Category phase = Category::kBackward;  // the phase it interrupts
-  StallMeeting meeting{};
+  StallSyncPoint sync_point{};
 };
 
 // One issue of a collective.

@@ -21,7 +21,7 @@ namespace stepscope {
 struct OpenSpan {
   Kind kind;
   uint64_t id = 0, sequence = 0;
-  StallMeeting meeting{};  // wait only: which operation
+  StallSyncPoint sync_point{};  // wait only: which operation
   Category category = Category::kUnattributed;
   bool covers = false;                         // everything inside belongs to this span
   bool interrupts = false;                     // wins over what it interrupts

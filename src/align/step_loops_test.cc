@@ -66,7 +66,8 @@ TEST(StepRule, AnOptimizerThatReplacesAnotherOne) {
 
 // Numbers of optimizers are addresses: one that is gone gives its own to the next but one. A new one per fold or epoch.
 TEST(StepRule, OptimizersThatTakeTheNumberOfAnOlderOne) {
-  for (const std::vector<uint64_t>& numbers : {std::vector<uint64_t>{1, 2, 1, 2, 1}, {1, 2, 2, 1, 1}, {1, 2, 3, 1, 2}}) {
+  for (const std::vector<uint64_t>& numbers :
+       {std::vector<uint64_t>{1, 2, 1, 2, 1}, {1, 2, 2, 1, 1}, {1, 2, 3, 1, 2}}) {
     Loop l;
     for (uint64_t number : numbers)
       for (int i = 0; i < 5; ++i) l.fetch().forward().backward().optimizer(number);

@@ -4,9 +4,9 @@
 // ends are boundaries (and, with trace_step, every exit).
 //
 // One thing the rule alone would get wrong: an optimizer that replaces another one (a new one per epoch or stage) steps
-// first where a second optimizer of the same step would. So where steps have settled and an optimizer comes that is none
-// of theirs, that boundary is held: it was one if the newcomer begins again before those it came after do. Whether it was
-// there before says nothing: an optimizer's number is its address, which the next but one may have again.
+// first where a second optimizer of the same step would. So where steps have settled and an optimizer comes that is
+// none of theirs, that boundary is held: it was one if the newcomer begins again before those it came after do. Whether
+// it was there before says nothing: an optimizer's number is its address, which the next but one may have again.
 //
 // Pure state machine; says what an event means for the boundary, owns no time.
 #pragma once

@@ -62,12 +62,12 @@ float Cell::own_ms() const {
   return sum;
 }
 
-MeetingKey CellStall::key(int rank) const {
-  MeetingKey key{group, sequence};
-  key.counted = meeting.counted;
-  if (meeting.peer < 0) return key;
-  key.source = meeting.sends ? rank : meeting.peer;
-  key.target = meeting.sends ? meeting.peer : rank;
+SyncPointKey CellStall::key(int rank) const {
+  SyncPointKey key{group, sequence};
+  key.counted = sync_point.counted;
+  if (sync_point.peer < 0) return key;
+  key.source = sync_point.sends ? rank : sync_point.peer;
+  key.target = sync_point.sends ? sync_point.peer : rank;
   return key;
 }
 
@@ -132,7 +132,7 @@ Cell to_cell(int rank, const RankStep& step) {
   cell.stalls.reserve(cell.gpu ? step.gpu->stalls.size() : step.stalls.size());
   for (const LedgerNs& segment : cell.gpu ? step.gpu->segments : step.segments) cell.segments.push_back(to_ms(segment));
   for (const Stall& s : cell.gpu ? step.gpu->stalls : step.stalls) {
-    cell.stalls.push_back({s.group, s.sequence, static_cast<float>(s.duration_ns * 1e-6), 0, s.phase, 0, s.meeting});
+    cell.stalls.push_back({s.group, s.sequence, static_cast<float>(s.duration_ns * 1e-6), 0, s.phase, 0, s.sync_point});
     cell.stall_ms += cell.stalls.back().stall_ms;
   }
   fill_device(cell, step);

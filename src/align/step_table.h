@@ -26,11 +26,11 @@ inline constexpr uint64_t kSmallCollectiveBytes = 4096;
 
 // What the ranks of one stall meet in: a collective of a group, one message between two of its ranks, or, where nobody
 // told which collective it is, the rank's so-many-th wait.
-struct MeetingKey {
+struct SyncPointKey {
   uint64_t group = 0, sequence = 0;
   int32_t source = -1, target = -1;  // global ranks of a message, -1 = none
   bool counted = false;
-  auto operator<=>(const MeetingKey&) const = default;
+  auto operator<=>(const SyncPointKey&) const = default;
 };
 
 // Stalls of this group met whoever has one of the same sequence: what a run file keeps (store/metric.h).
@@ -43,9 +43,9 @@ struct CellStall {
   float stall_ms = 0, transfer_ms = 0;
   Category phase = Category::kBackward;
   float unresolved_ms = 0;  // see Category::kUnresolved; transfer + unresolved + waiting == stall
-  StallMeeting meeting{};
+  StallSyncPoint sync_point{};
 
-  MeetingKey key(int rank) const;  // of a stall of `rank`
+  SyncPointKey key(int rank) const;  // of a stall of `rank`
 };
 
 struct CellOp {
@@ -61,7 +61,7 @@ struct Cell : CellFigures {
   int64_t end_ns = 0;
   int32_t rank = -1;
   float wall_ms = 0, stall_ms = 0, wait_ms = 0;
-  // Of caused_ms: in meetings of which not all members were seen, so that others may be later still.
+  // Of caused_ms: in sync points of which not all members were seen, so that others may be later still.
   float caused_unsure_ms = 0;
   // The main axis: the GPU's where its events were resolved, else the host's. host_ms is always the host's ledger, its
   // stalls as comm_transfer.

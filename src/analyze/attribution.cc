@@ -9,39 +9,39 @@ namespace {
 
 // One collective as the ranks of a row saw it; `at`: the cell in the row. Several stalls on one collective (a pause cut
 // it in two) are one.
-struct Meeting {
-  struct Seat {
+struct SyncPoint {
+  struct Participant {
     int at, rank;
     float stall_ms;
     std::vector<CellStall*> parts;
   };
-  MeetingKey key;
-  std::vector<Seat> seats;  // by rank
-  size_t order = 0;         // position in the step, of the rank that saw it latest in its list
+  SyncPointKey key;
+  std::vector<Participant> participants;  // by rank
+  size_t order = 0;                       // position in the step, of the rank that saw it latest in its list
 };
 
-std::vector<Meeting> meetings_of(StepRow& row) {
-  std::map<MeetingKey, Meeting> by_key;
+std::vector<SyncPoint> sync_points_of(StepRow& row) {
+  std::map<SyncPointKey, SyncPoint> by_key;
   for (size_t r = 0; r < row.cells.size(); ++r) {
     std::vector<CellStall>& stalls = row.cells[r].stalls;
     for (size_t j = 0; j < stalls.size(); ++j) {
-      const MeetingKey key = stalls[j].key(row.cells[r].rank);
-      Meeting& meeting = by_key[key];
-      meeting.key = key;
-      meeting.order = std::max(meeting.order, j);
-      if (meeting.seats.empty() || meeting.seats.back().at != static_cast<int>(r))
-        meeting.seats.push_back({static_cast<int>(r), row.cells[r].rank, 0, {}});
-      meeting.seats.back().stall_ms += stalls[j].stall_ms;
-      meeting.seats.back().parts.push_back(&stalls[j]);
+      const SyncPointKey key = stalls[j].key(row.cells[r].rank);
+      SyncPoint& sync_point = by_key[key];
+      sync_point.key = key;
+      sync_point.order = std::max(sync_point.order, j);
+      if (sync_point.participants.empty() || sync_point.participants.back().at != static_cast<int>(r))
+        sync_point.participants.push_back({static_cast<int>(r), row.cells[r].rank, 0, {}});
+      sync_point.participants.back().stall_ms += stalls[j].stall_ms;
+      sync_point.participants.back().parts.push_back(&stalls[j]);
     }
   }
-  std::vector<Meeting> list;
-  for (auto& [key, meeting] : by_key) list.push_back(std::move(meeting));
-  std::stable_sort(list.begin(), list.end(), [](const Meeting& a, const Meeting& b) { return a.order < b.order; });
+  std::vector<SyncPoint> list;
+  for (auto& [key, sync_point] : by_key) list.push_back(std::move(sync_point));
+  std::stable_sort(list.begin(), list.end(), [](const SyncPoint& a, const SyncPoint& b) { return a.order < b.order; });
   return list;
 }
 
-// Whether every participant of a meeting was seen in it.
+// Whether every participant of a sync point was seen in it.
 class Membership {
  public:
   Membership(const Groups& groups, const StepRow& row, int world_size)
@@ -53,23 +53,23 @@ class Membership {
   }
 
   // Nobody told what its ranks waited for, and it may have been different things: none of them is the other's cause.
-  bool is_guess(const Meeting& meeting) const {
-    const MeetingKey& key = meeting.key;
+  bool is_guess(const SyncPoint& sync_point) const {
+    const SyncPointKey& key = sync_point.key;
     return key.group == kUnseenGroup || (smaller_ && key.source < 0 && (key.counted || key.group == 0));
   }
 
-  bool all_seen(const Meeting& meeting) const {
-    const MeetingKey& key = meeting.key;
+  bool all_seen(const SyncPoint& sync_point) const {
+    const SyncPointKey& key = sync_point.key;
     if (key.group == kSeenGroup) return true;
-    if (key.source >= 0) return meeting.seats.size() == 2;  // the pair is in the key
-    if (key.counted || key.group == 0) return meeting.seats.size() == world_size_;
+    if (key.source >= 0) return sync_point.participants.size() == 2;  // the pair is in the key
+    if (key.counted || key.group == 0) return sync_point.participants.size() == world_size_;
     const auto found = groups_.find(key.group);
     if (found == groups_.end() || found->second.members() == 0) return all_here_;
     const std::vector<int>& members = found->second.ranks;
-    if (members.empty()) return meeting.seats.size() == found->second.size;
-    return meeting.seats.size() == members.size() &&
-           std::all_of(meeting.seats.begin(), meeting.seats.end(), [&](const auto& seat) {
-             return std::find(members.begin(), members.end(), seat.rank) != members.end();
+    if (members.empty()) return sync_point.participants.size() == found->second.size;
+    return sync_point.participants.size() == members.size() &&
+           std::all_of(sync_point.participants.begin(), sync_point.participants.end(), [&](const auto& participant) {
+             return std::find(members.begin(), members.end(), participant.rank) != members.end();
            });
   }
 
@@ -80,32 +80,32 @@ class Membership {
   bool smaller_ = false;  // groups than the job
 };
 
-// A wait that a rank brings along: who caused it, in which meeting. It explains the rank's lateness only to ranks that
-// were not in that meeting, since those who were left it at the same moment.
+// A wait that a rank brings along: who caused it, in which sync point. It explains the rank's lateness only to ranks
+// that were not in that sync point, since those who were left it at the same moment.
 struct Inherited {
-  size_t meeting;
+  size_t sync_point;
   int causer;
   float ms;
 };
 
-bool took_part(const Meeting& meeting, int at) {
-  const auto seat =
-      std::lower_bound(meeting.seats.begin(), meeting.seats.end(), at, [](const auto& s, int a) { return s.at < a; });
-  return seat != meeting.seats.end() && seat->at == at;
+bool took_part(const SyncPoint& sync_point, int at) {
+  const auto participant = std::lower_bound(sync_point.participants.begin(), sync_point.participants.end(), at,
+                                            [](const auto& s, int a) { return s.at < a; });
+  return participant != sync_point.participants.end() && participant->at == at;
 }
 
 class Charges {
  public:
-  Charges(StepRow& row, const std::vector<Meeting>& meetings)
-      : row_(row), meetings_(meetings), inherited_(row.cells.size()) {}
+  Charges(StepRow& row, const std::vector<SyncPoint>& sync_points)
+      : row_(row), sync_points_(sync_points), inherited_(row.cells.size()) {}
 
-  // The cell `waiter` waited `wait_ms` for the cell `culprit` in meeting `m`; `unsure`: not all of its members were
+  // The cell `waiter` waited `wait_ms` for the cell `culprit` in sync point `m`; `unsure`: not all of its members were
   // seen.
   void charge(size_t m, int culprit, int waiter, float wait_ms, bool unsure) {
     float own_ms = wait_ms;
     for (const Inherited& past : inherited_[culprit]) {
       if (own_ms <= 0) break;
-      if (past.causer == waiter || took_part(meetings_[past.meeting], waiter)) continue;
+      if (past.causer == waiter || took_part(sync_points_[past.sync_point], waiter)) continue;
       const float part = std::min(own_ms, past.ms);
       add(m, past.causer, waiter, part, unsure);
       own_ms -= part;
@@ -113,8 +113,8 @@ class Charges {
     if (own_ms > 0) add(m, culprit, waiter, own_ms, unsure);
   }
 
-  // Waits of the meeting that is over become lateness that its members bring to later ones.
-  void close_meeting() {
+  // Waits of the sync point that is over become lateness that its members bring to later ones.
+  void close_sync_point() {
     for (auto& [rank, past] : fresh_) inherited_[rank].push_back(past);
     fresh_.clear();
   }
@@ -129,15 +129,15 @@ class Charges {
   }
 
   StepRow& row_;
-  const std::vector<Meeting>& meetings_;
+  const std::vector<SyncPoint>& sync_points_;
   std::vector<std::vector<Inherited>> inherited_;
   std::vector<std::pair<int, Inherited>> fresh_;
 };
 
-void leave_unresolved(StepRow& row, const Meeting& meeting) {
-  for (const Meeting::Seat& seat : meeting.seats) {
-    row.cells[static_cast<size_t>(seat.at)].ms[index(Category::kUnresolved)] += seat.stall_ms;
-    for (CellStall* part : seat.parts) part->unresolved_ms = part->stall_ms;
+void leave_unresolved(StepRow& row, const SyncPoint& sync_point) {
+  for (const SyncPoint::Participant& participant : sync_point.participants) {
+    row.cells[static_cast<size_t>(participant.at)].ms[index(Category::kUnresolved)] += participant.stall_ms;
+    for (CellStall* part : participant.parts) part->unresolved_ms = part->stall_ms;
   }
 }
 
@@ -154,33 +154,33 @@ void carry_to_host(Cell& cell) {
 
 void attribute(StepRow& row, const Groups& groups, int world_size) {
   const Membership membership(groups, row, world_size > 0 ? world_size : static_cast<int>(row.cells.size()));
-  std::vector<Meeting> meetings = meetings_of(row);
-  Charges charges(row, meetings);
-  for (size_t m = 0; m < meetings.size(); ++m) {
-    Meeting& meeting = meetings[m];
-    if (membership.is_guess(meeting)) {
-      leave_unresolved(row, meeting);
+  std::vector<SyncPoint> sync_points = sync_points_of(row);
+  Charges charges(row, sync_points);
+  for (size_t m = 0; m < sync_points.size(); ++m) {
+    SyncPoint& sync_point = sync_points[m];
+    if (membership.is_guess(sync_point)) {
+      leave_unresolved(row, sync_point);
       continue;
     }
-    const bool whole = membership.all_seen(meeting);
+    const bool whole = membership.all_seen(sync_point);
     const Category common = whole ? Category::kCommTransfer : Category::kUnresolved;
-    const auto last = std::min_element(meeting.seats.begin(), meeting.seats.end(),
+    const auto last = std::min_element(sync_point.participants.begin(), sync_point.participants.end(),
                                        [](const auto& a, const auto& b) { return a.stall_ms < b.stall_ms; });
     const float common_ms = last->stall_ms;
     const int culprit = last->at;
-    for (Meeting::Seat& seat : meeting.seats) {
-      Cell& cell = row.cells[seat.at];
-      const float wait_ms = seat.stall_ms - common_ms;
-      for (CellStall* part : seat.parts)
+    for (SyncPoint::Participant& participant : sync_point.participants) {
+      Cell& cell = row.cells[participant.at];
+      const float wait_ms = participant.stall_ms - common_ms;
+      for (CellStall* part : participant.parts)
         (whole ? part->transfer_ms : part->unresolved_ms) =
-            seat.stall_ms > 0 ? common_ms * (part->stall_ms / seat.stall_ms) : 0;
+            participant.stall_ms > 0 ? common_ms * (part->stall_ms / participant.stall_ms) : 0;
       cell.ms[index(common)] += common_ms;
       if (wait_ms <= 0) continue;
       cell.ms[index(Category::kStragglerWait)] += wait_ms;
       cell.wait_ms += wait_ms;
-      charges.charge(m, culprit, seat.at, wait_ms, !whole);
+      charges.charge(m, culprit, participant.at, wait_ms, !whole);
     }
-    charges.close_meeting();
+    charges.close_sync_point();
   }
   for (Cell& cell : row.cells) carry_to_host(cell);
   settle(row.caused);

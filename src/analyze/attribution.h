@@ -6,12 +6,12 @@
 //   shortest some members not seen   wait_i as before, among those seen;  the common part (the minimum) is unresolved:
 //   transfer or
 //                           waiting for a rank that nobody saw
-// Stalls meet by MeetingKey: collectives of a group, messages of a pair. Who the members are is known from the process
-// groups. Of a group that nobody named it is not: then every rank of the job must have been seen in the step. Waits
-// that were only counted are one meeting of all ranks; in a job that has smaller groups they may be anybody's, are
-// unresolved as a whole and nobody is charged with them. A rank that was late because it waited itself passes the blame
-// on: what it had waited earlier in the step is charged to those it waited for (chains of groups: TP inside DP inside
-// PP), only the rest to itself.
+// Stalls meet by SyncPointKey: collectives of a group, messages of a pair. Who the members are is known from the
+// process groups. Of a group that nobody named it is not: then every rank of the job must have been seen in the step.
+// Waits that were only counted are one sync point of all ranks; in a job that has smaller groups they may be anybody's,
+// are unresolved as a whole and nobody is charged with them. A rank that was late because it waited itself passes the
+// blame on: what it had waited earlier in the step is charged to those it waited for (chains of groups: TP inside DP
+// inside PP), only the rest to itself.
 //
 // Pure. Cost: O(stalls log stalls) per row, and as many blames as somebody waited for somebody.
 #pragma once

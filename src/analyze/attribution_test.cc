@@ -16,11 +16,11 @@ constexpr uint64_t kWorld = 1, kTp0 = 2, kTp1 = 3, kDp0 = 4, kDp1 = 5, kPipe = 6
 struct Wait {
   uint64_t group = kWorld, sequence = 0;
   float ms = 0;
-  StallMeeting meeting{};
+  StallSyncPoint sync_point{};
 };
 
-StallMeeting to(int peer) { return {.peer = peer, .sends = true}; }
-StallMeeting from(int peer) { return {.peer = peer}; }
+StallSyncPoint to(int peer) { return {.peer = peer, .sends = true}; }
+StallSyncPoint from(int peer) { return {.peer = peer}; }
 
 // A row of ranks that compute for a millisecond before each wait; ranks without waits were not seen.
 StepRow row_of(const std::vector<std::vector<Wait>>& ranks) {
@@ -35,7 +35,7 @@ StepRow row_of(const std::vector<std::vector<Wait>>& ranks) {
       cell.ms[index(Category::kForward)] += 1;
       cell.segments.back()[index(Category::kForward)] = 1;
       cell.segments.emplace_back();
-      cell.stalls.push_back({w.group, w.sequence, w.ms, 0, Category::kBackward, 0, w.meeting});
+      cell.stalls.push_back({w.group, w.sequence, w.ms, 0, Category::kBackward, 0, w.sync_point});
       cell.stall_ms += w.ms;
       cell.wall_ms += 1 + w.ms;
     }
@@ -171,7 +171,7 @@ TEST(Attribution, AMessageToAnUnseenStageIsUnresolved) {
 }
 
 TEST(Attribution, CountedWaitsMeetOnlyWhereTheJobIsOneGroup) {
-  const StallMeeting counted{.counted = true};
+  const StallSyncPoint counted{.counted = true};
   StepRow hybrid = row_of(
       {{{kWorld, 0, 10, counted}}, {{kWorld, 0, 2, counted}}, {{kWorld, 0, 10, counted}}, {{kWorld, 0, 10, counted}}});
   StepRow plain = hybrid;

@@ -4,7 +4,7 @@ namespace stepscope {
 
 namespace {
 
-// What the members of the stall's meeting waited for together is no transfer: they waited for the stopped rank.
+// What the members of the stall's sync point waited for together is no transfer: they waited for the stopped rank.
 void take_common(Cell& cell, CellStall& stall) {
   cell.ms[index(Category::kCommTransfer)] -= stall.transfer_ms;
   cell.ms[index(Category::kUnresolved)] -= stall.unresolved_ms;
@@ -12,13 +12,13 @@ void take_common(Cell& cell, CellStall& stall) {
 }
 
 // The members' parts of one collective, from transfer to waiting. Returns whether there was a member.
-bool charge_others(StepRow& row, Cell& stopped, const MeetingKey& meeting) {
+bool charge_others(StepRow& row, Cell& stopped, const SyncPointKey& sync_point) {
   bool any = false;
   for (Cell& cell : row.cells) {
     if (&cell == &stopped) continue;
     for (CellStall& part : cell.stalls) {
       const float ms = part.transfer_ms + part.unresolved_ms;
-      if (part.key(cell.rank) != meeting || ms <= 0) continue;
+      if (part.key(cell.rank) != sync_point || ms <= 0) continue;
       any = true;
       take_common(cell, part);
       cell.ms[index(Category::kStragglerWait)] += ms;

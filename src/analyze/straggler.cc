@@ -44,7 +44,7 @@ std::map<int, double> victims_wait_ms(const Rows& block, size_t seen) {
   return out;
 }
 
-// A figure of each rank that was seen and the median of the others, row by row; by seat: the rank's place among
+// A figure of each rank that was seen and the median of the others, row by row; by participant: the rank's place among
 // `ranks`.
 class Compared {
  public:
@@ -57,23 +57,24 @@ class Compared {
       for (const Cell& cell : row->cells) {
         const double own = figure(cell), median = others.median_without(own);
         if (std::isnan(median)) continue;
-        const auto seat = static_cast<size_t>(std::lower_bound(ranks.begin(), ranks.end(), cell.rank) - ranks.begin());
-        own_[seat].push_back(own);
-        others_[seat].push_back(median);
+        const auto participant =
+            static_cast<size_t>(std::lower_bound(ranks.begin(), ranks.end(), cell.rank) - ranks.begin());
+        own_[participant].push_back(own);
+        others_[participant].push_back(median);
       }
     }
   }
 
-  const std::vector<double>& own(size_t seat) const { return own_[seat]; }
-  const std::vector<double>& others(size_t seat) const { return others_[seat]; }
-  std::vector<double> difference(size_t seat) const {
-    std::vector<double> d(own_[seat].size());
-    for (size_t i = 0; i < d.size(); ++i) d[i] = own_[seat][i] - others_[seat][i];
+  const std::vector<double>& own(size_t participant) const { return own_[participant]; }
+  const std::vector<double>& others(size_t participant) const { return others_[participant]; }
+  std::vector<double> difference(size_t participant) const {
+    std::vector<double> d(own_[participant].size());
+    for (size_t i = 0; i < d.size(); ++i) d[i] = own_[participant][i] - others_[participant][i];
     return d;
   }
 
  private:
-  std::vector<std::vector<double>> own_, others_;  // by seat; rows in which it has somebody to be compared with
+  std::vector<std::vector<double>> own_, others_;  // by participant; rows in which it has somebody to be compared with
 };
 
 bool occurs(const Rows& block, size_t category) {

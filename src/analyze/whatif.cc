@@ -24,33 +24,33 @@ std::vector<float> reduced_segments(const Cell& cell, std::span<const LedgerMs> 
   return out;
 }
 
-// What all who stand at a meeting wait for together; where not all members were seen it is kept as it was.
+// What all who stand at a sync point wait for together; where not all members were seen it is kept as it was.
 float common_ms(const CellStall& stall) { return stall.transfer_ms + stall.unresolved_ms; }
 
 struct Lane {
   int rank = -1;
-  size_t seat = 0;  // of its clock
+  size_t participant = 0;  // of its clock
   std::vector<float> segments;
   std::span<const CellStall> stalls;
   size_t next = 0;  // next stall
 };
 
-// What is left of a cell without detail: its own time, then one meeting of all that stalled.
+// What is left of a cell without detail: its own time, then one sync point of all that stalled.
 struct Whole {
   LedgerMs own;
-  CellStall meeting;
+  CellStall sync_point;
   explicit Whole(const Cell& cell)
-      : own(cell.ms), meeting{kSeenGroup,          0,
-                              cell.stall_ms,       cell.ms[index(Category::kCommTransfer)],
-                              Category::kBackward, cell.ms[index(Category::kUnresolved)]} {
+      : own(cell.ms), sync_point{kSeenGroup,          0,
+                                 cell.stall_ms,       cell.ms[index(Category::kCommTransfer)],
+                                 Category::kBackward, cell.ms[index(Category::kUnresolved)]} {
     for (size_t c = 0; c < kCategoryCount; ++c)
       if (is_of_stalls(static_cast<Category>(c))) own[c] = 0;
   }
 };
 
-// One step of all ranks; `clock` advances. Meetings happen when every member that still has it ahead stands at it.
+// One step of all ranks; `clock` advances. Sync points happen when every member that still has it ahead stands at it.
 void replay_row(std::vector<Lane>& lanes, std::vector<double>& clock) {
-  using Key = MeetingKey;
+  using Key = SyncPointKey;
   std::map<Key, int> members;
   for (const Lane& lane : lanes) {
     Key last;
@@ -62,7 +62,7 @@ void replay_row(std::vector<Lane>& lanes, std::vector<double>& clock) {
     }
   }
   for (const Lane& lane : lanes)
-    if (!lane.segments.empty()) clock[lane.seat] += lane.segments[0];
+    if (!lane.segments.empty()) clock[lane.participant] += lane.segments[0];
   for (bool progress = true; progress;) {
     progress = false;
     std::map<Key, std::vector<Lane*>> standing;
@@ -71,11 +71,11 @@ void replay_row(std::vector<Lane>& lanes, std::vector<double>& clock) {
     for (auto& [key, present] : standing) {
       if (static_cast<int>(present.size()) < members[key]) continue;
       double arrival = 0;
-      for (const Lane* lane : present) arrival = std::max(arrival, clock[lane->seat]);
+      for (const Lane* lane : present) arrival = std::max(arrival, clock[lane->participant]);
       for (Lane* lane : present) {
-        double& now = clock[lane->seat];
+        double& now = clock[lane->participant];
         now = arrival;
-        // A pause may have cut the stall in two; all its parts are this meeting.
+        // A pause may have cut the stall in two; all its parts are this sync point.
         while (lane->next < lane->stalls.size() && lane->stalls[lane->next].key(lane->rank) == key) {
           now += common_ms(lane->stalls[lane->next]);
           ++lane->next;
@@ -85,11 +85,11 @@ void replay_row(std::vector<Lane>& lanes, std::vector<double>& clock) {
       progress = true;
     }
   }
-  // Meetings that never fit (lossy rows): the rest is one meeting at the end of the step.
+  // Sync points that never fit (lossy rows): the rest is one sync point at the end of the step.
   double latest = 0;
   bool stuck = false;
   for (Lane& lane : lanes) {
-    double& now = clock[lane.seat];
+    double& now = clock[lane.participant];
     for (; lane.next < lane.stalls.size(); ++lane.next) {
       stuck = true;
       now += common_ms(lane.stalls[lane.next]);
@@ -98,7 +98,7 @@ void replay_row(std::vector<Lane>& lanes, std::vector<double>& clock) {
     latest = std::max(latest, now);
   }
   if (stuck)
-    for (const Lane& lane : lanes) clock[lane.seat] = latest;
+    for (const Lane& lane : lanes) clock[lane.participant] = latest;
 }
 
 }  // namespace
@@ -131,17 +131,17 @@ double replay_ms(const Rows& rows, const Reduction& reduce) {
       if (!row.detailed) {
         const Whole& whole = plain.emplace_back(cell);
         segments = std::span(&whole.own, 1);
-        stalls = std::span(&whole.meeting, cell.stall_ms > 0 ? 1 : 0);
+        stalls = std::span(&whole.sync_point, cell.stall_ms > 0 ? 1 : 0);
       }
       LedgerMs reduction{};
       if (reduce) reduction = reduce(i, cell);
-      const auto seat = std::lower_bound(ranks.begin(), ranks.end(), cell.rank) - ranks.begin();
-      lanes.push_back({cell.rank, static_cast<size_t>(seat),
+      const auto participant = std::lower_bound(ranks.begin(), ranks.end(), cell.rank) - ranks.begin();
+      lanes.push_back({cell.rank, static_cast<size_t>(participant),
                        reduced_segments(cell, segments, reduce ? &reduction : nullptr), stalls});
     }
     replay_row(lanes, clock);
     double now = before;
-    for (const Lane& lane : lanes) now = std::max(now, clock[lane.seat]);
+    for (const Lane& lane : lanes) now = std::max(now, clock[lane.participant]);
     total += (now - before) * rows.weights[i];
     before = now;
   }

@@ -1,7 +1,7 @@
-// What-if: the steps replayed with something taken away. Own work and the order of meetings are replayed, waiting is
-// recomputed: a rank's clock advances by its own segments; at a meeting all members go on when the last has arrived,
-// plus the transfer. Meetings are matched by MeetingKey; a row whose meetings do not fit, or that no longer has its
-// detail, is replayed as one meeting at its end.
+// What-if: the steps replayed with something taken away. Own work and the order of sync points are replayed, waiting is
+// recomputed: a rank's clock advances by its own segments; at a sync point all members go on when the last has arrived,
+// plus the transfer. Sync points are matched by SyncPointKey; a row whose sync points do not fit, or that no longer has
+// its detail, is replayed as one sync point at its end.
 //
 // Pure. O(rows × ranks × stalls). The saving is relative to the replay without a change, not to the measured time, so
 // that what the replay cannot explain cancels.

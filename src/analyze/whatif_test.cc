@@ -60,7 +60,7 @@ TEST(WhatIf, AGroupInsideAGroup) {
   EXPECT_NEAR(*saved_share(rows, less), 7.0 / 21, 1e-6);
 }
 
-TEST(WhatIf, WithoutDetailAStepIsOneMeetingAtItsEnd) {
+TEST(WhatIf, WithoutDetailAStepIsOneSyncPointAtItsEnd) {
   Played run;
   for (int i = 0; i < 4; ++i) run.add({{0}, {.rank = 1, .backward_ms = 30}});
   for (StepRow& row : run.table) row.drop_detail();
@@ -68,10 +68,10 @@ TEST(WhatIf, WithoutDetailAStepIsOneMeetingAtItsEnd) {
   EXPECT_NEAR(*saved_share(run.rows(), less_backward(1, 10)), 10.0 / 42, 1e-6);
 }
 
-TEST(WhatIf, MeetingsThatDoNotFitEndTheStepTogether) {
+TEST(WhatIf, SyncPointsThatDoNotFitEndTheStepTogether) {
   Played run;
   run.add({{0}, {.rank = 1, .backward_ms = 30}});
-  run.table[0].cells[0].stalls[0].sequence = 77;  // its record of the meeting was lost: that of another one is left
+  run.table[0].cells[0].stalls[0].sequence = 77;  // its record of the sync point was lost: that of another one is left
   run.table[0].cells[0].stalls.push_back({1, 0, 0, 0, Category::kBackward});
   run.table[0].cells[0].segments.emplace_back();
   run.table[0].cells[1].stalls.push_back({1, 77, 0, 0, Category::kBackward});

@@ -33,7 +33,7 @@ void judge_collectives(const RuleInput& in, std::vector<Finding>& out) {
   if (per_step < in.limits->extra_collectives_min) return;
   FindingBuilder f = in.finding(FindingKind::kExtraCollectives);
   f.about_job().in(Category::kCommTransfer).costs(share).confidence(0.9).throughout();
-  // Of meetings with ranks that were not seen the transfer is not known.
+  // Of sync points with ranks that were not seen the transfer is not known.
   const bool known = share > 0 || in.share_of_job(Category::kUnresolved) <= 0;
   f.title(known ? formatted("{:.0f} small collectives per step beside the gradients' take {} of the time", per_step,
                             format_percent(share))

@@ -31,17 +31,17 @@ std::string_view op_name(CollectiveOp op) {
 
 namespace {
 
-struct Meeting {
+struct SyncPoint {
   size_t members = 0;  // 0 = nobody told
   uint64_t bytes = 0;
   double least_ms = 0, total_ms = 0;
-  size_t seats = 0;
+  size_t participants = 0;
 };
 
 struct Line {
-  double meetings = 0, bytes = 0, transfer_ms = 0, wait_ms = 0;
+  double sync_points = 0, bytes = 0, transfer_ms = 0, wait_ms = 0;
   std::vector<double> bus;
-  bool whole = false;  // some of its meetings were seen by all members
+  bool whole = false;  // some of its sync points were seen by all members
   std::set<int> ranks;
 };
 
@@ -54,30 +54,30 @@ bool is_message(uint8_t op) {
 
 void add_row(const StepRow& row, const Groups& groups, bool half_seen, std::map<LineKey, Line>& lines) {
   // Messages are told by their rank and peer: those to different peers have the same numbers.
-  std::map<std::tuple<uint64_t, uint64_t, uint8_t, int64_t, int64_t>, Meeting> meetings;
+  std::map<std::tuple<uint64_t, uint64_t, uint8_t, int64_t, int64_t>, SyncPoint> sync_points;
   for (const Cell& cell : row.cells)
     for (const CellOp& op : cell.timed_ops) {
       const bool message = is_message(op.op);
-      Meeting& m = meetings[{op.group, op.sequence, op.op, message ? cell.rank : -1, message ? op.peer : -1}];
+      SyncPoint& m = sync_points[{op.group, op.sequence, op.op, message ? cell.rank : -1, message ? op.peer : -1}];
       m.members = message ? 1 : group_size(groups, op.group, 0);
       m.bytes = std::max(m.bytes, op.bytes);
-      m.least_ms = m.seats == 0 ? op.ms : std::min<double>(m.least_ms, op.ms);
+      m.least_ms = m.participants == 0 ? op.ms : std::min<double>(m.least_ms, op.ms);
       m.total_ms += op.ms;
-      ++m.seats;
+      ++m.participants;
       lines[{op.group, op.op, op.bytes >= kLargeOpBytes}].ranks.insert(cell.rank);
     }
-  for (const auto& [key, m] : meetings) {
+  for (const auto& [key, m] : sync_points) {
     Line& line = lines[{std::get<0>(key), std::get<2>(key), m.bytes >= kLargeOpBytes}];
-    ++line.meetings;
+    ++line.sync_points;
     line.bytes += static_cast<double>(m.bytes);
-    const bool whole = m.members ? m.seats >= m.members : !half_seen;
+    const bool whole = m.members ? m.participants >= m.members : !half_seen;
     if (whole) {
       line.transfer_ms += m.least_ms;
       line.whole = true;
     }
-    line.wait_ms += m.total_ms / static_cast<double>(m.seats) - m.least_ms;
+    line.wait_ms += m.total_ms / static_cast<double>(m.participants) - m.least_ms;
     const double bus = bus_gb_per_s(static_cast<CollectiveOp>(std::get<2>(key)), m.bytes,
-                                    is_message(std::get<2>(key)) ? 2 : m.seats, m.least_ms);
+                                    is_message(std::get<2>(key)) ? 2 : m.participants, m.least_ms);
     if (whole && bus > 0 && m.bytes >= kLargeOpBytes) line.bus.push_back(bus);
   }
 }
@@ -111,7 +111,7 @@ std::vector<CollectiveStat> timed_collectives(const Rows& rows, const Groups& gr
   }
   std::vector<CollectiveStat> out;
   for (auto& [key, line] : lines) {
-    if (line.meetings == 0) continue;
+    if (line.sync_points == 0) continue;
     CollectiveStat c;
     c.ranks.assign(line.ranks.begin(), line.ranks.end());
     const auto found = groups.find(std::get<0>(key));
@@ -120,7 +120,7 @@ std::vector<CollectiveStat> timed_collectives(const Rows& rows, const Groups& gr
     c.group = named ? found->second.description : format_ranks(c.ranks);
     c.op = op_name(static_cast<CollectiveOp>(std::get<1>(key)));
     if (!std::get<2>(key) && lines.count({std::get<0>(key), std::get<1>(key), true})) c.op += " < 1 MiB";
-    c.per_step = line.meetings / static_cast<double>(steps);
+    c.per_step = line.sync_points / static_cast<double>(steps);
     c.bytes_per_step = line.bytes / static_cast<double>(steps);
     if (line.whole) c.transfer_ms = line.transfer_ms / static_cast<double>(steps);
     c.wait_ms = line.wait_ms / static_cast<double>(steps);

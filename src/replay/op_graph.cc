@@ -33,7 +33,7 @@ class GraphMaker {
     meet_across_stages();
     for (OpIndex op = 0; op < trace_.names.size(); ++op) {
       if (node_of_[op] != kNoNode) continue;
-      add_node({op}, replicated() && meets_replicas(trace_.names[op].type) ? Meeting::kStep : Meeting::kNone);
+      add_node({op}, replicated() && meets_replicas(trace_.names[op].type) ? SyncPoint::kStep : SyncPoint::kNone);
     }
     return sorted();
   }
@@ -147,9 +147,9 @@ class GraphMaker {
     }
   }
 
-  void add_node(std::vector<OpIndex> members, Meeting meeting) {
+  void add_node(std::vector<OpIndex> members, SyncPoint sync_point) {
     for (const OpIndex op : members) node_of_[op] = static_cast<OpIndex>(nodes_.size());
-    nodes_.push_back({std::move(members), meeting});
+    nodes_.push_back({std::move(members), sync_point});
   }
 
   // The transfers of a stream that have a peer: launched, and not at an end of the model.
@@ -181,7 +181,7 @@ class GraphMaker {
                                 text(trace_.names[no_recv ? sends[pairs] : recvs[pairs]]), name(no_recv ? recv : send),
                                 no_recv ? peer : stage));
         }
-        for (size_t i = 0; i < pairs; ++i) add_node({sends[i], recvs[i]}, Meeting::kLane);
+        for (size_t i = 0; i < pairs; ++i) add_node({sends[i], recvs[i]}, SyncPoint::kLane);
       }
     }
     return {};
@@ -197,8 +197,8 @@ class GraphMaker {
       }
       for (const OpIndex op : ops.of(OpType::kClip)) clips[trace_.names[op].seq_id].push_back(op);
     }
-    for (auto& [seq, members] : embeddings) add_node(std::move(members), Meeting::kLane);
-    for (auto& [seq, members] : clips) add_node(std::move(members), Meeting::kStep);
+    for (auto& [seq, members] : embeddings) add_node(std::move(members), SyncPoint::kLane);
+    for (auto& [seq, members] : clips) add_node(std::move(members), SyncPoint::kStep);
   }
 
   // Kahn's order; what is left over waits for itself.

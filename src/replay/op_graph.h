@@ -17,7 +17,7 @@ namespace stepscope::replay {
 
 using OpIndex = uint32_t;  // into OpTrace::names
 
-enum class Meeting : uint8_t {
+enum class SyncPoint : uint8_t {
   kNone,  // one operation, waits for nobody
   kLane,  // members of one replica wait for each other
   kStep,  // members of all replicas of the step do
@@ -25,7 +25,7 @@ enum class Meeting : uint8_t {
 
 struct OpNode {
   std::vector<OpIndex> members;
-  Meeting meeting = Meeting::kNone;
+  SyncPoint sync_point = SyncPoint::kNone;
 };
 
 struct OpGraph {

@@ -62,10 +62,10 @@ Drawn draw(const Rows& rows) {
       out.edges.insert(short_text(trace->names[before]) + " > " + short_text(trace->names[op]));
   }
   for (const OpNode& node : graph->nodes) {
-    if (node.meeting == Meeting::kNone) continue;
+    if (node.sync_point == SyncPoint::kNone) continue;
     std::set<std::string> names;
     for (const OpIndex op : node.members) names.insert(short_text(trace->names[op]));
-    std::string text = node.meeting == Meeting::kStep ? "all:" : "";
+    std::string text = node.sync_point == SyncPoint::kStep ? "all:" : "";
     for (const std::string& one : names) text += (text.empty() || text.ends_with(':') ? "" : "+") + one;
     out.groups.insert(text);
   }

@@ -34,7 +34,7 @@ Matrix replay_ends_s(const OpTrace& trace, const OpGraph& graph, const Matrix& w
       for (size_t lane = 0; gap_s && lane < lanes; ++lane) start[lane] += gap_s->row(op)[lane];
       raise_to(t0, start.data());
     }
-    if (node.meeting == Meeting::kStep) latest_in_step(t0, static_cast<size_t>(trace.dp_size));
+    if (node.sync_point == SyncPoint::kStep) latest_in_step(t0, static_cast<size_t>(trace.dp_size));
     for (const OpIndex op : node.members) {
       const double* work = work_s.row(op);
       double* end = end_s.row(op);
@@ -52,10 +52,10 @@ Work split_work(const OpTrace& trace, const OpGraph& graph) {
   out.work_s = trace.duration_s;
   std::vector<double> t0(lanes);
   for (const OpNode& node : graph.nodes) {
-    if (node.meeting == Meeting::kNone) continue;
+    if (node.sync_point == SyncPoint::kNone) continue;
     std::ranges::fill(t0, -HUGE_VAL);
     for (const OpIndex op : node.members) raise_to(t0, trace.start_s.row(op));
-    if (node.meeting == Meeting::kStep) latest_in_step(t0, static_cast<size_t>(trace.dp_size));
+    if (node.sync_point == SyncPoint::kStep) latest_in_step(t0, static_cast<size_t>(trace.dp_size));
     for (const OpIndex op : node.members) {
       double* work = out.work_s.row(op);
       const double *start = trace.start_s.row(op), *duration = trace.duration_s.row(op);

@@ -197,7 +197,7 @@ size_t metric_of_id(int64_t id) {
 static void take_stalls(const MetricValues& values, Cell& cell, double quantum_ms) {
   if (cell.stall_ms <= 0) return;
   const float unresolved_ms = std::clamp(cell.ms[index(Category::kUnresolved)], 0.0f, cell.stall_ms);
-  // Waiting beside nothing but unresolved time was in the same meetings; else which of the two it belongs to is not
+  // Waiting beside nothing but unresolved time was in the same sync points; else which of the two it belongs to is not
   // kept.
   const bool half_seen = unresolved_ms > 0 && cell.ms[index(Category::kCommTransfer)] <= 0;
   if (half_seen) return cell.stalls.push_back({0, 0, cell.stall_ms, 0, Category::kBackward, unresolved_ms});

@@ -1,10 +1,10 @@
 // A run worked out again from its file: rows go back into an engine, which judges them as it did live.
 //
 // What the file does not keep is made up as simply as the sums allow: the stalls of a rank's step in backward are one,
-// at the end of its own time, those outside another. So transfer and wait of steps with one meeting of all ranks (DDP)
-// come out as they were, other groups blurred into one; the region named by bucket times is missing; thinned steps
-// count as single ones, but ledgers are exact. Cost: that of the engine. Memory: that of the engine, plus one segment
-// of rows.
+// at the end of its own time, those outside another. So transfer and wait of steps with one sync point of all ranks
+// (DDP) come out as they were, other groups blurred into one; the region named by bucket times is missing; thinned
+// steps count as single ones, but ledgers are exact. Cost: that of the engine. Memory: that of the engine, plus one
+// segment of rows.
 #pragma once
 
 #include <cstddef>

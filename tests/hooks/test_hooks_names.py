@@ -41,10 +41,10 @@ def test_groups_made_again_and_again_share_one_id(run):
     first, second = outcome.rings[:2]
     assert first.names_dropped == 0 and len(first.named(GROUP)) <= 3
     assert {r.a for r in first.of("Collective")} == {r.a for r in second.of("Collective")}
-    # one meeting, one number: never used twice
+    # one sync point, one number: never used twice
     for box in (first, second):
-        meetings = [(r.a, r.b) for r in box.of("Collective")]
-        assert len(meetings) == len(set(meetings))
+        sync_points = [(r.a, r.b) for r in box.of("Collective")]
+        assert len(sync_points) == len(set(sync_points))
         two = [r.a for r in sections(box)["two groups"] if r.what == "Collective"]
         assert len(set(two)) == 2, "groups that live at the same time are two"
     assert [(r.a, r.b) for r in first.of("Collective")] == [(r.a, r.b) for r in second.of("Collective")]

@@ -391,7 +391,7 @@ class Play {
     std::vector<int> alive;
     for (int r = 0; r < s_.ranks; ++r)
       if (!lanes_[r].dead) alive.push_back(r);
-    // Lateness is measured on each rank's own clock since the last meeting.
+    // Lateness is measured on each rank's own clock since the last sync point.
     std::vector<double> spent(s_.ranks, 0), loads(s_.ranks, 1);
     for (int r : alive) {
       RankWriter& lane = lanes_[r];

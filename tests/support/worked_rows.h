@@ -15,7 +15,7 @@ struct Work {
   float forward_ms = 10, backward_ms = 20;
 };
 
-// Rank by rank: own work, then a meeting of all (group 1) that takes `transfer_ms` when the last has come. Attributed.
+// Rank by rank: own work, then a sync point of all (group 1) that takes `transfer_ms` when the last has come. Attributed.
 inline StepRow met(uint64_t step, const std::vector<Work>& ranks, float transfer_ms = 2) {
   StepRow row;
   row.step = step;
