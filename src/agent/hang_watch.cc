@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <numeric>
 #include <cstdlib>
 
 #include "base/text_format.h"
@@ -144,6 +145,12 @@ JobStanding HangWatch::gather(Pipeline& pipeline, uint64_t now_ns) {
     }
     job.ranks.push_back(std::move(r));
   });
+  // A communicator of NCCL that has all ranks; who is in a smaller one is not told.
+  std::vector<int> all(static_cast<size_t>(job.world));
+  std::iota(all.begin(), all.end(), 0);
+  for (const RankStanding& r : job.ranks)
+    for (const auto& [id, place] : r.groups)
+      if (place.size > 1 && place.size == all.size()) job.groups.try_emplace(id, "the default group", all);
   std::sort(job.ranks.begin(), job.ranks.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
   return job;
 }

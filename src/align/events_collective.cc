@@ -63,7 +63,7 @@ void wait_ends(OpenRank& rank, const Event&, int64_t t, const OpenSpan*) {
 }
 
 void tell_collective(OpenRank& rank, const Event& e, int64_t t) {
-  rank.group_hooks = true;
+  rank.group_hooks = rank.sees_issues = true;
   issue(rank, e, t, e.flags & kCollectiveP2p);
 }
 
@@ -73,6 +73,7 @@ void tell_collective_done(OpenRank& rank, const Event& e, int64_t t) {
 
 void tell_nccl_op(OpenRank& rank, const Event& e, int64_t t) {
   rank.device.ops().announced(e);
+  rank.sees_issues = true;
   if (!rank.group_hooks && !(e.flags & kNcclP2p)) issue(rank, e, t, false);
 }
 

@@ -5,6 +5,7 @@ namespace stepscope {
 
 bool fetch_begins(OpenRank& rank, const Event& e, int64_t t, OpenSpan& span) {
   rank.start(t);
+  rank.drop_unused_batch(t);
   rank.loss_gap = false;
   if (rank.loaders.trains(e.a)) rank.evaluating = false;
   if (rank.loaders.evaluates(e.a)) rank.evaluating = true;
@@ -17,6 +18,8 @@ void fetch_ends(OpenRank& rank, const Event& e, int64_t t, const OpenSpan* span)
   if (e.flags & kFetchStop) return;  // exhausted: no batch came, so what follows decides nothing about its role
   const int64_t ns = t - span->begin_ns;
   rank.modes.batch();
+  if (span->category == Category::kInputWait)
+    rank.parts.open().move_own(Category::kInputWait, Category::kEpochStart, rank.loaders.opening_ns(e.a, ns));
   rank.last_batch = rank.loaders.fetched(e.a, ns, span->category);
   if (rank.last_batch > 0) rank.count_batch(rank.last_batch, 0);
   rank.parts.facts().fetch.add({.fetches = 1,

@@ -44,6 +44,7 @@ void backward_ends(OpenRank& rank, const Event& e, int64_t t, const OpenSpan* sp
                                       rank.group_hooks ? span->last_sequence : rank.backward_tails);
   ++rank.backward_tails;
   rank.loaders.work_ended();
+  rank.parts.facts().backwards += e.a == 1;
   rank.apply(rank.parts.rule().backward_end(e.a == 1 && !rank.stack.inside(Kind::kCompile)), t);
 }
 

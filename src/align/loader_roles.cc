@@ -5,6 +5,11 @@
 
 namespace stepscope {
 
+namespace {
+constexpr double kUsualOver = 8;      // fetches that the usual one is a mean over
+constexpr double kOpeningFactor = 2;  // a first fetch that takes less beyond the usual one is one of them
+}  // namespace
+
 LoaderRoles::Role LoaderRoles::role(uint64_t loader) const {
   const auto found = loaders_.find(loader);
   return found == loaders_.end() ? Role::kUnknown : found->second.role;
@@ -14,6 +19,7 @@ void LoaderRoles::created(uint64_t loader, bool with_workers, double batch) {
   Loader& l = loaders_[loader];
   l.started = true, l.started_at = ++now_;
   l.starting = with_workers;
+  l.first = true;
   l.batch = batch;
 }
 
@@ -27,9 +33,20 @@ Category LoaderRoles::epoch_category(uint64_t loader) const {
   return evaluates(loader) ? Category::kValidation : Category::kEpochStart;
 }
 
+int64_t LoaderRoles::opening_ns(uint64_t loader, int64_t ns) const {
+  const auto found = loaders_.find(loader);
+  if (found == loaders_.end() || !found->second.first || found->second.usual_ns <= 0) return 0;
+  const auto beyond_ns = static_cast<double>(ns) - found->second.usual_ns;
+  return beyond_ns > kOpeningFactor * found->second.usual_ns ? static_cast<int64_t>(beyond_ns) : 0;
+}
+
 double LoaderRoles::fetched(uint64_t loader, int64_t ns, Category charged_to) {
   Loader& l = loaders_[loader];
   l.starting = false;
+  if (!std::exchange(l.first, false)) {
+    const auto took_ns = static_cast<double>(ns);
+    l.usual_ns += l.usual_ns > 0 ? (took_ns - l.usual_ns) / kUsualOver : took_ns;
+  }
   l.fetched_at = ++now_;
   newest_ = loader;
   fetched_since_work_ = true;

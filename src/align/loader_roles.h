@@ -32,6 +32,9 @@ class LoaderRoles {
   bool trains(uint64_t loader) const { return role(loader) == Role::kTraining; }
   bool evaluates(uint64_t loader) const { return role(loader) == Role::kEvaluation; }
 
+  // Of a first fetch of an iterator that loads in the training process: the ns that it took beyond a usual one, for
+  // what the sampler and the dataset do at the start. To be asked before fetched().
+  int64_t opening_ns(uint64_t loader, int64_t ns) const;
   // A batch came, after `ns` charged to `charged_to`. Returns the samples that it has by the loader's set-up.
   double fetched(uint64_t loader, int64_t ns, Category charged_to);
   // Time without a name: after a batch whose loader is not known yet it is for what the batch is for.
@@ -45,6 +48,9 @@ class LoaderRoles {
   Wrongly evaluation_work();
   // A backward or an optimizer step is over: what follows says nothing about a batch that came before it.
   void work_ended() { fetched_since_work_ = false, worked_at_ = ++now_; }
+
+  // The newest batch was dropped.
+  void forget_batch() { pending_ = {}; }
 
   // Number of the epoch, from 0 on; -1 = no loader has trained yet. An epoch begins when the loader that led the one
   // before is started over, or another one takes its place. Loaders that train beside it, or have their turn in each
@@ -61,7 +67,9 @@ class LoaderRoles {
     double batch = 0;
     bool started = false;   // an iterator was made since it last trained
     bool starting = false;  // its iterator was just made: the first fetch waits for the start of workers
+    bool first = false;     // no batch of its iterator has come
     bool has_turn = false;  // one of several in each epoch
+    double usual_ns = 0;    // of its fetches but the first of each iterator, the newest count most
     int32_t epoch = -1;     // in which it last trained
     uint64_t started_at = 0, fetched_at = 0, trained_at = 0;  // moments
   };

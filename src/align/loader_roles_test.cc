@@ -79,5 +79,34 @@ TEST(LoaderRoles, WithoutALoaderTheModeDecides) {
   EXPECT_FALSE(roles.counts(4, 0, true));
 }
 
+// A list of all indices is made at the first fetch of each iterator; the fetch itself stays input.
+TEST(LoaderRoles, AFirstFetchTakesMoreThanAUsualOne) {
+  LoaderRoles roles;
+  EXPECT_EQ(roles.opening_ns(kTrain, 1000), 0) << "not known";
+  const auto epoch = [&](int64_t first_ns) {
+    roles.created(kTrain, false, 8);
+    const int64_t opening_ns = roles.opening_ns(kTrain, first_ns);
+    roles.fetched(kTrain, first_ns, Category::kInputWait);
+    for (int i = 0; i < 5; ++i) {
+      EXPECT_EQ(roles.opening_ns(kTrain, 5000), 0) << "no first one";
+      roles.fetched(kTrain, 100, Category::kInputWait);
+    }
+    return opening_ns;
+  };
+  EXPECT_EQ(epoch(5000), 0) << "nothing to compare it with";
+  EXPECT_EQ(epoch(5000), 4900);
+  EXPECT_EQ(epoch(250), 0) << "as fetches vary";
+}
+
+// next(iter(loader)) in each step: every fetch is a first one, and none is an opening.
+TEST(LoaderRoles, IteratorsOfOneFetchHaveNoOpening) {
+  LoaderRoles roles;
+  for (int i = 0; i < 5; ++i) {
+    roles.created(kTrain, false, 8);
+    EXPECT_EQ(roles.opening_ns(kTrain, 5000), 0);
+    roles.fetched(kTrain, 5000, Category::kInputWait);
+  }
+}
+
 }  // namespace
 }  // namespace stepscope

@@ -20,7 +20,7 @@ constexpr std::pair<Category, StepTag> kTagged[] = {{Category::kCompile, kTagCom
 bool OpenRank::tail_stalls() {
   const OpenSpan* backward = stack.innermost(Kind::kBackward);
   if (!backward) return false;
-  return backward->collectives > 0 || (life.world_size > 1 && names.groups().empty());
+  return backward->collectives > 0 || (life.world_size > 1 && !sees_issues);
 }
 
 Category OpenRank::gap() const {
@@ -77,6 +77,17 @@ void OpenRank::start(int64_t t) {
   life.first_step_ns = t;
 }
 
+void OpenRank::drop_unused_batch(int64_t t) {
+  if (!started || worked || step_depth > 0 || !loaders.newest()) return;
+  const int64_t ns = parts.begin_again(t);
+  loaders.forget_batch();
+  life.startup[index(Category::kStartup)] += ns;
+  life.dropped_ns += ns;
+  ++life.dropped_batches;
+  life.first_step_ns = t;
+  last_batch = 0;
+}
+
 void OpenRank::apply(StepRule::Verdict verdict, int64_t t) {
   parts.apply(verdict, t);
   close_steps();
@@ -116,12 +127,14 @@ void OpenRank::say_threads() {
 }
 
 void OpenRank::training_work() {
+  worked = true;
   evaluating = false;
   loaders.training_work(life.training_loaders);
   values.begin_work(parts.facts(), loaders.epoch());
 }
 
 void OpenRank::evaluation_work() {
+  worked = true;
   evaluating = true;
   const LoaderRoles::Wrongly wrongly = loaders.evaluation_work();
   StepAccumulator& open = parts.open();

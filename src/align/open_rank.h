@@ -36,11 +36,13 @@ struct OpenRank {
   std::map<uint64_t, size_t> communicators;
 
   bool started = false, finished = false;
+  bool worked = false;  // the model has done something since `started`
   int64_t last_ns = 0;
   bool loss_gap = false;    // between the end of a root forward and its backward
   bool evaluating = false;  // between the parts of an evaluation
   int step_depth = 0;
   bool scaler_stepped = false;
+  bool sees_issues = false;  // somebody reports collectives: torch before 2.14 does not, and gloo never without it
   bool group_hooks = false;  // process-group hooks report collectives: NCCL's own reports are only timed
   uint64_t backward_tails = 0;
   double last_batch = 0;  // samples counted for the newest fetch, until its shape is told
@@ -53,6 +55,9 @@ struct OpenRank {
   void charge(int64_t t);
   // The first work of a step begins, where none did yet.
   void start(int64_t t);
+  // A batch is fetched at `t`: where one was before the model did anything it was dropped (a resume that skips what was
+  // trained on), and the first step begins with this one.
+  void drop_unused_batch(int64_t t);
   // What the step rule says of an event at `t`; steps that end get their number, tags and figures.
   void apply(StepRule::Verdict verdict, int64_t t);
   void finish(int64_t end_ns);

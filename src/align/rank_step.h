@@ -140,6 +140,8 @@ struct RankLife {
   Category open_phase = Category::kUnattributed;  // what it was in when last seen
   std::string open_detail;
   LedgerNs startup{}, teardown{};
+  uint64_t dropped_batches = 0;  // fetched before the first step, and no step used them; their time is in `startup`
+  int64_t dropped_ns = 0;
   uint64_t records = 0, lost = 0, torn = 0;
   uint64_t device_memory_bytes = 0;  // capacity of its device as torch says; 0 = not known
   std::vector<OutOfMemory> out_of_memory;

@@ -163,5 +163,48 @@ TEST(StepBuilder, FactsShareAnIdAndAreTold) {
   EXPECT_EQ(b.life().device_memory_bytes, 85899345920u);
 }
 
+// A resume draws and drops what was trained on: the first step begins with the batch that it uses.
+TEST(StepBuilder, BatchesThatAreDroppedBeforeTheFirstStep) {
+  Loop l;
+  l.epoch(1, 16).pass(500);
+  for (int i = 0; i < 10; ++i) l.fetch().pass(20);
+  for (int i = 0; i < 4; ++i) l.fetch().forward().backward().optimizer();
+  const auto steps = l.finish();
+  ASSERT_EQ(steps.size(), 4u);
+  expect_closed_budget(steps);
+  EXPECT_EQ(steps[0].own[index(Category::kInputWait)], steps[2].own[index(Category::kInputWait)]);
+  EXPECT_EQ(steps[0].samples, 16);
+  const RankLife& life = l.builder.life();
+  EXPECT_EQ(life.dropped_batches, 10u);
+  EXPECT_EQ(life.dropped_ns, 10 * 120'000);
+  EXPECT_EQ(life.startup[index(Category::kStartup)], 500'000 + 10 * 120'000);
+  EXPECT_EQ(life.first_step_ns, steps[0].begin_ns);
+}
+
+TEST(StepBuilder, BatchesOfAnEvaluationBeforeTheFirstStepAreNotDropped) {
+  Loop l;
+  for (int i = 0; i < 3; ++i) l.fetch(2).forward(1, false);
+  for (int i = 0; i < 4; ++i) l.fetch().forward().backward().optimizer();
+  const auto steps = l.finish();
+  EXPECT_EQ(steps.size(), 4u);
+  expect_closed_budget(steps);
+  EXPECT_EQ(l.builder.life().dropped_batches, 0u);
+}
+
+// Torch before 2.14 names the groups but tells of no collective: what DDP waits for at the end of backward is a stall.
+TEST(StepBuilder, TheTailOfBackwardIsAStallWhereNobodyTellsOfCollectives) {
+  Loop l;
+  l.builder.life().world_size = 2;
+  l.builder.push_name(static_cast<uint16_t>(NameKind::kGroup), 5, "gloo|default_pg|0-1");
+  for (int i = 0; i < 4; ++i) {
+    l.forward().begin(Kind::kBackward, 1).pass(2000).mark(Kind::kBackwardOwn).pass(700);
+    l.end(Kind::kBackward, 1).optimizer();
+  }
+  const auto steps = l.finish();
+  ASSERT_EQ(steps.size(), 4u);
+  expect_closed_budget(steps);
+  EXPECT_EQ(steps[2].stall_ns(), 700'000);
+}
+
 }  // namespace
 }  // namespace stepscope

@@ -8,6 +8,14 @@ void StepParts::begin(int64_t t) {
   usage_.begin();
 }
 
+int64_t StepParts::begin_again(int64_t t) {
+  end_stall();
+  const int64_t ns = t - open_.begin_ns();
+  open_ = StepAccumulator(t);
+  begin(t);
+  return ns;
+}
+
 void StepParts::add_own(Category category, int64_t ns) {
   end_stall();
   open_.add_own(category, ns);

@@ -24,6 +24,9 @@ class StepParts {
   // The first step begins.
   void begin(int64_t t);
 
+  // It begins at `t` instead, and what came before is no part of it. Returns the ns that it had.
+  int64_t begin_again(int64_t t);
+
   // Time goes on: own time of a category, or in a stall, which the next own time ends.
   void add_own(Category category, int64_t ns);
   bool stalled() const { return stall_.has_value(); }

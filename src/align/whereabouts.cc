@@ -1,6 +1,7 @@
 #include "align/whereabouts.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "blackbox/event_kind.h"
 
@@ -46,13 +47,24 @@ const IssuedOp* PlaceInGroup::find(uint64_t sequence) const {
 void Whereabouts::note_issue(const Event& event) {
   const auto time_ns = static_cast<int64_t>(event.time_ns);
   const auto op = static_cast<uint8_t>(event.d & 0xff);
-  const bool message = event.flags & kCollectiveP2p;
+  const bool message = kind_of(event.kind) == Kind::kCollective && (event.flags & kCollectiveP2p);
   if (backwards_ > 0 && !message) in_backward_ = AwaitedOp{.group = event.a, .sequence = event.b, .since_ns = time_ns};
   if (message || (groups_.size() >= kMostGroups && !groups_.contains(event.a))) return;
   PlaceInGroup& place = groups_[event.a];
   place.issued = event.b + 1;
   place.newest.push_back({event.b, event.c, op, time_ns, step_ends_, backwards_ > 0});
   if (place.newest.size() > kKept) place.newest.pop_front();
+}
+
+// Where torch does not tell (before 2.14), NCCL does.
+void Whereabouts::note_nccl(const Event& event, Kind kind, Edge edge) {
+  if (hooks_) return;
+  if (kind == Kind::kNcclOp && !(event.flags & kNcclP2p)) return note_issue(event);
+  if (kind != Kind::kNcclComm) return;
+  if (edge == Edge::kEnd)
+    groups_.erase(event.a);
+  else if (groups_.size() < kMostGroups)
+    groups_[event.a].size = event.c;
 }
 
 void Whereabouts::note_step_end(int64_t at_ns) {
@@ -78,7 +90,11 @@ void Whereabouts::push(const Event& event, Category phase) {
     progress_ns_ = std::max(progress_ns_, time_ns);
   }
   switch (kind) {
-    case Kind::kCollective: return note_issue(event);
+    case Kind::kCollective:
+      if (!std::exchange(hooks_, true)) groups_.clear();
+      return note_issue(event);
+    case Kind::kNcclOp:
+    case Kind::kNcclComm: return note_nccl(event, kind, edge);
     case Kind::kWait:
       wait_.reset();
       if (edge == Edge::kBegin)

@@ -29,6 +29,7 @@ struct IssuedOp {
 
 struct PlaceInGroup {
   uint64_t issued = 0;  // operations so far: the sequence of the next one
+  uint64_t size = 0;    // of a communicator of NCCL, as it says itself; 0 = not told
   std::deque<IssuedOp> newest;
 
   const IssuedOp* find(uint64_t sequence) const;
@@ -69,11 +70,13 @@ class Whereabouts {
 
  private:
   void note_issue(const Event& event);
+  void note_nccl(const Event& event, Kind kind, Edge edge);
   void note_step_end(int64_t at_ns);
 
   int64_t progress_ns_ = 0, step_end_ns_ = 0, init_since_ns_ = 0;
   uint32_t thread_ = 0;
   bool in_step_ = false, joined_ = false, own_ended_ = false;
+  bool hooks_ = false;  // of process groups report operations: what NCCL says of them is no other one
   int backwards_ = 0;
   std::optional<AwaitedOp> wait_;         // inside Work.wait or a synchronous call
   std::optional<AwaitedOp> in_backward_;  // newest issued since backward began

@@ -29,6 +29,21 @@ TEST_F(WhereaboutsTest, KnowsThePlaceInEachGroup) {
   EXPECT_EQ(where_.groups().at(5).find(2), nullptr);
 }
 
+// Torch before 2.14 does not tell of collectives; where it does, NCCL tells of the same ones.
+TEST_F(WhereaboutsTest, TakesNcclsWordWhereTorchSaysNothing) {
+  at(1, Kind::kNcclComm, Edge::kBegin, 77, 0, 2);
+  at(2, Kind::kNcclOp, Edge::kMark, 77, 0, 64, 1);
+  at(3, Kind::kNcclOp, Edge::kMark, 77, 1, 64, 1);
+  at(4, Kind::kNcclOp, Edge::kMark, 77, 9, 64, 9, kNcclP2p);
+  ASSERT_EQ(where_.groups().size(), 1u);
+  EXPECT_EQ(where_.groups().at(77).issued, 2u);
+  EXPECT_EQ(where_.groups().at(77).size, 2u);
+  at(5, Kind::kCollective, Edge::kMark, 5, 3, 64, 1);
+  at(6, Kind::kNcclOp, Edge::kMark, 77, 2, 64, 1);
+  ASSERT_EQ(where_.groups().size(), 1u);
+  EXPECT_EQ(where_.groups().at(5).issued, 4u);
+}
+
 TEST_F(WhereaboutsTest, WaitsInsideAWaitAndInTheTailOfBackward) {
   EXPECT_FALSE(where_.awaited().has_value());
   at(1, Kind::kWait, Edge::kBegin, 5, 3);

@@ -79,7 +79,7 @@ TEST(Cause, BelongsToTheKindsOfItsRow) {
   EXPECT_TRUE(allows(FindingKind::kInputBound, Cause::kNone));
   EXPECT_FALSE(allows(FindingKind::kInputBound, Cause::kThermal));
   EXPECT_FALSE(allows(FindingKind::kInputBound, Cause::kOther));
-  EXPECT_EQ(causes_of(FindingKind::kAdvice).size(), 16u);
+  EXPECT_EQ(causes_of(FindingKind::kAdvice).size(), 23u);
 }
 
 TEST(RankState, OneRuleForSnapshotAndRunFile) {

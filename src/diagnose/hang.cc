@@ -129,26 +129,62 @@ std::optional<Verdict> mismatch(const JobStanding& job, const WaitChain& wait, u
   return v;
 }
 
+// The first place of a group at which its members, all of them silent, have not issued the same. Where the device waits
+// and not the host, that place is behind: the hosts went on, and stand wherever their queues were full.
+std::optional<Verdict> first_mismatch(const JobStanding& job, const WaitChain& wait) {
+  std::map<uint64_t, std::set<uint64_t>> places;
+  std::set<uint64_t> moving;
+  for (const RankStanding& r : job.ranks)
+    for (const auto& [group, place] : r.groups) {
+      if (!r.ended && r.silent_s < r.patience_s) moving.insert(group);
+      for (const IssuedOp& op : place.newest) places[group].insert(op.sequence);
+    }
+  for (const auto& [group, sequences] : places)
+    for (const uint64_t sequence : sequences)
+      if (!moving.contains(group))
+        if (auto found = mismatch(job, wait, group, sequence)) return found;
+  return std::nullopt;
+}
+
 bool patient(const RankStanding& r) {
   if (r.ended) return false;
   const bool native = !r.stack || !r.stack->in_interpreter;
   return r.silent_s < r.patience_s * (computes(r) && native ? kLongStep : 1);
 }
 
+// On a device nobody is seen waiting: all ranks are silent, none of them is behind the others, and none runs Python.
+bool all_wait_for_devices(const JobStanding& job) {
+  size_t members = 0;
+  for (const RankStanding& r : job.ranks) {
+    if (r.ended || r.leaving || r.awaits || r.in_init || r.silent_s < r.patience_s) return false;
+    if (!r.stack || r.stack->in_interpreter || r.stack->holds_gil || r.state == 'T' || r.state == 't') return false;
+    if (r.wait_channel.find("nanosleep") != std::string::npos || waits_for_file(r.wait_channel)) return false;
+    members += !r.groups.empty();
+  }
+  return members > 1 && members == job.ranks.size();
+}
+
 std::optional<Verdict> verdict_of(const JobStanding& job, const WaitChain& wait) {
+  if (auto found = first_mismatch(job, wait)) return found;
   std::set<int> roots, waiting;
   for (const RankStanding& r : job.ranks) {
     if (r.ended || r.leaving || r.silent_s < r.patience_s) continue;
     for (const int root : wait.roots_of(r.rank)) roots.insert(root);
     if (wait.edge(r.rank).blocked) waiting.insert(r.rank);
   }
+  if (waiting.empty() && all_wait_for_devices(job)) {
+    Verdict v;
+    v.cause = Cause::kTransport;
+    for (const RankStanding& r : job.ranks) v.victims.push_back(r.rank);
+    const auto& [group, place] = *job.ranks.front().groups.begin();
+    v.words = formatted("all ranks have issued the same, up to {}, and wait for their devices, which do not finish",
+                        wait.words_of(group, place.newest.back().sequence, &place.newest.back()));
+    return v;
+  }
   // Those who wait in a ring, or in an operation that everybody has issued.
   if (roots.empty() ||
       std::all_of(roots.begin(), roots.end(), [&](int r) { return wait.standing(r) && wait.edge(r).blocked; })) {
     if (waiting.empty()) return std::nullopt;
-    for (const int rank : waiting)
-      if (const auto& edge = wait.edge(rank); !edge.init && !edge.message)
-        if (auto found = mismatch(job, wait, edge.group, edge.sequence)) return found;
     Verdict v;
     v.cause = roots.empty() ? Cause::kMismatchedCollective : Cause::kTransport;
     if (roots.empty()) {
@@ -183,7 +219,8 @@ std::optional<Verdict> verdict_of(const JobStanding& job, const WaitChain& wait)
   } else {
     reason = reason_of(*wait.standing(v.culprits.front()));
     v.cause = reason.cause;
-    v.words = reason.words;
+    v.words =
+        v.culprits.size() == 1 ? reason.words : formatted("stand still: rank {} {}", v.culprits.front(), reason.words);
   }
   for (const int rank : waiting)
     if (std::find(v.culprits.begin(), v.culprits.end(), rank) == v.culprits.end()) v.victims.push_back(rank);

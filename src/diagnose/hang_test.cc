@@ -185,6 +185,69 @@ TEST(Hang, OneIsInAStepThatTheOthersDoNotTake) {
   EXPECT_EQ(f.ranks, (std::vector<int>{0, 1}));
 }
 
+// On NCCL the hosts run on after a rank has skipped an operation, and stand in a synchronisation later.
+TEST(Hang, HostsThatRanOnPastAnOperationThatOneSkipped) {
+  Job job(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    job.issued(rank, 20, CollectiveOp::kAllReduce, 1 << 20);
+    if (rank == 0) job.issued(rank, 21, CollectiveOp::kAllReduce, 4000);
+    job.issued(rank, 24, CollectiveOp::kAllReduce, 1 << 20);
+    job.stands_at(rank, 56, "main", false, false);
+    job[rank].state = 'R';
+    job[rank].cpu_share = 1;
+  }
+  const Finding f = job.verdict();
+  EXPECT_EQ(f.cause, Cause::kMismatchedCollective);
+  EXPECT_EQ(f.ranks, (std::vector<int>{0, 1}));
+  EXPECT_NE(f.title.find("at place 20 of the group"), std::string::npos) << f.title;
+}
+
+// The host of rank 0 went on to its synchronisation; rank 1 sleeps in the program.
+TEST(Hang, AHostThatWaitsForItsDeviceIsAVictim) {
+  for (const bool stacks : {true, false}) {
+    Job job(2);
+    job.issued(0, 25);
+    job.issued(1, 20);
+    job[0].state = 'R';
+    job[0].cpu_share = 1;
+    job[1].wait_channel = "hrtimer_nanosleep";
+    if (stacks) job.stands_at(0, 56, "main", false, false), job.stands_at(1, 30, "sleeps", false, false);
+    const Finding f = job.verdict();
+    EXPECT_EQ(f.cause, Cause::kRankSilent);
+    EXPECT_EQ(f.ranks, std::vector<int>{1});
+    EXPECT_EQ(f.victims, std::vector<int>{0});
+  }
+}
+
+// Nobody is behind, and all are in native code: the devices do not finish.
+TEST(Hang, DevicesThatDoNotFinish) {
+  Job job(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    job.issued(rank, 25);
+    job.stands_at(rank, 56, "main", false, false);
+    job[rank].state = 'R';
+    job[rank].cpu_share = 1;
+  }
+  const Finding f = job.verdict();
+  EXPECT_EQ(f.cause, Cause::kTransport);
+  EXPECT_TRUE(f.ranks.empty());
+  EXPECT_NE(f.title.find("wait for their devices"), std::string::npos) << f.title;
+  job[1].stack->in_interpreter = true;  // a loop of its own
+  job[0].silent_s = job[1].silent_s = 20;
+  const Finding own = job.verdict();
+  EXPECT_EQ(own.cause, Cause::kRankSilent);
+}
+
+// It is ahead in one group, but the other waits for its message: its own code keeps both.
+TEST(Hang, AheadInOneGroupAndMissedInAnother) {
+  Job job(2);
+  job.issued(0, 4);
+  job.issued(1, 3);
+  job.stands_at(0, 12, "load", false, false);
+  job[1].awaits = AwaitedOp{.group = kWorld, .sequence = 0, .peer = 0};
+  EXPECT_EQ(job.verdict().ranks, std::vector<int>{0});
+}
+
 TEST(Hang, ARankLeftTheLoop) {
   Job job = one_is_missing(2);
   job[1].leaving = true;

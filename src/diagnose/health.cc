@@ -4,6 +4,7 @@
 
 #include "analyze/category_shares.h"
 #include "base/text_format.h"
+#include "diagnose/rules_advice.h"
 
 namespace stepscope {
 
@@ -69,6 +70,19 @@ HealthCheck steady_check(const std::vector<Finding>& said) {
   return check;
 }
 
+// What makes the model's compute longer than it must be, where it is known. No claim of health beside it.
+std::pair<Cause, std::string> burden_of(const RuleInput& in) {
+  if (in.lives->empty()) return {};
+  const Configuration first(in.lives->begin()->second);
+  if (const ConfigFact* fact = first.find("switches")) {
+    if (number(*fact, "anomaly", 0) != 0) return {Cause::kAnomalyMode, "with autograd's anomaly detection on"};
+    if (number(*fact, "profiler", 0) != 0) return {Cause::kProfilerOn, "with torch's profiler on"};
+  }
+  if (const auto few = few_threads(in))
+    return {Cause::kFewThreads, formatted("on {:.0f} of {:.0f} cores", few->threads, few->cores)};
+  return {};
+}
+
 std::optional<Finding> closing_word(const RuleInput& in, const std::vector<HealthCheck>& checks,
                                     const CategoryShares& shares) {
   const auto failed = [&](std::string_view name) {
@@ -101,6 +115,10 @@ std::optional<Finding> closing_word(const RuleInput& in, const std::vector<Healt
             "or "
             "fewer "
             "trained parameters; see which parameters are large and hardly used");
+  } else if (const auto [cause, words] = burden_of(in); bound_by_compute && cause != Cause::kNone) {
+    f.caused_by(cause)
+        .title(formatted("{} of the time is the model's own compute, {}", format_percent(compute), words))
+        .action("See the advice beside it: the compute itself can be made shorter");
   } else if (bound_by_compute) {
     f.title(formatted("Healthy: {} of the time is the model's own compute", format_percent(compute)))
         .action("Faster kernels, a smaller model or more devices are what is left to win");

@@ -74,6 +74,8 @@ void judge_advice(const RuleInput& in, std::vector<Finding>& out) {
   add(advice_on_loaders(in, first));
   add(advice_on_fsdp(in, first));
   add(advice_on_processes(in));
+  add(advice_on_switches(first));
+  add(advice_on_optimizer(in, first));
 }
 
 }  // namespace stepscope

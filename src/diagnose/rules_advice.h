@@ -3,6 +3,7 @@
 // (rules_advice_*.cc).
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,5 +44,22 @@ std::vector<Advice> advice_on_ddp(const RuleInput&, const Configuration&);
 std::vector<Advice> advice_on_loaders(const RuleInput&, const Configuration&);
 std::vector<Advice> advice_on_fsdp(const RuleInput&, const Configuration&);
 std::vector<Advice> advice_on_processes(const RuleInput&);
+std::vector<Advice> advice_on_switches(const Configuration&);
+std::vector<Advice> advice_on_optimizer(const RuleInput&, const Configuration&);
+
+// Backwards per optimizer step under DDP that each send all gradients; 0 = they do not, or there is one.
+double unneeded_syncs(const RuleInput& in);
+
+// A loader in the training process whose samples take so little each that what is done per sample is the cost; worker
+// processes would have to hand over the same small pieces.
+bool per_sample_overhead(const RuleInput& in, const ConfigFact& loader);
+// Threads of the job's ranks on the host that has the most cores beyond them, where the model runs on the host's cores.
+struct ThreadsAndCores {
+  double threads = 0, cores = 0;
+  int ranks = 0;
+  std::string host;
+};
+std::vector<ThreadsAndCores> threads_by_host(const RuleInput& in);
+std::optional<ThreadsAndCores> few_threads(const RuleInput& in);
 
 }  // namespace stepscope

@@ -1,5 +1,6 @@
-// Advice on DistributedDataParallel: batchnorm, unused_parameters, small_buckets.
+// Advice on DistributedDataParallel: batchnorm, unused_parameters, small_buckets, no_sync.
 
+#include "analyze/robust.h"
 #include "base/text_format.h"
 #include "diagnose/rules_advice.h"
 
@@ -50,7 +51,35 @@ void small_buckets(const RuleInput& in, const ConfigFact& ddp, std::vector<Advic
                  {{"bucket_bytes", {}, bucket, {}, ""}, {"gradient_bytes", {}, parameters, {}, ""}}});
 }
 
+void no_sync(const RuleInput& in, std::vector<Advice>& out) {
+  const double times = unneeded_syncs(in);
+  if (times < 2) return;
+  out.push_back(
+      {Cause::kNoSync,
+       formatted("Each of {:.0f} backwards per optimizer step sends all gradients; one of them would do", times),
+       "model.no_sync() around all but the last backward of a step",
+       {{"backwards_per_step", {}, times, {}, ""}, {"bytes_saved_share", {}, 1 - 1 / times, {}, ""}}});
+}
+
 }  // namespace
+
+double unneeded_syncs(const RuleInput& in) {
+  if (in.lives->empty()) return 0;
+  const Configuration first(in.lives->begin()->second);
+  const ConfigFact* ddp = first.find("ddp");
+  const double gradients = ddp ? number(*ddp, "parameter_bytes", 0) : 0;
+  if (!ddp || gradients <= 0 || number(*ddp, "world", 1) < 2) return 0;
+  // Steps of which the program sent that many bytes, and not of one metric that is as large by chance.
+  std::vector<double> backwards, bytes;
+  for (const StepRow* row : in.rows.rows)
+    for (const Cell& cell : row->cells) {
+      backwards.push_back(cell.backwards);
+      bytes.push_back(cell.bytes);
+    }
+  if (backwards.empty()) return 0;
+  const double times = median(std::move(backwards));
+  return times >= 2 && median(std::move(bytes)) >= in.limits->advice_sync_bytes_share * times * gradients ? times : 0;
+}
 
 std::vector<Advice> advice_on_ddp(const RuleInput& in, const Configuration& c) {
   std::vector<Advice> out;
@@ -59,6 +88,7 @@ std::vector<Advice> advice_on_ddp(const RuleInput& in, const Configuration& c) {
   batchnorm(*ddp, c, out);
   unused_parameters(in, *ddp, c, out);
   small_buckets(in, *ddp, out);
+  no_sync(in, out);
   return out;
 }
 

@@ -86,6 +86,7 @@ void last_batch(const ConfigFact& loader, int world, std::vector<Advice>& out) {
 void num_workers(const RuleInput& in, const ConfigFact& loader, std::vector<Advice>& out) {
   const double share = in.share_of_job(Category::kInputWait);
   if (number(loader, "workers", 1) != 0 || share < in.limits->advice_input_share) return;
+  if (per_sample_overhead(in, loader)) return;  // worker processes hand over each sample's tensors as well
   out.push_back(
       {Cause::kNumWorkers,
        formatted("The training process loads its batches itself (num_workers=0) and spends {} of the time on it",
@@ -117,6 +118,18 @@ void persistent_workers(const RuleInput& in, const ConfigFact& loader, std::vect
 }
 
 }  // namespace
+
+bool per_sample_overhead(const RuleInput& in, const ConfigFact& loader) {
+  const double batch = number(loader, "batch", 0);
+  if (number(loader, "workers", 1) != 0 || number(loader, "whole_batches", 1) != 0) return false;
+  if (batch < in.limits->input_small_batch) return false;
+  if (in.per_step_ms(Category::kInputWait) > in.limits->input_small_sample_ms * batch) return false;
+  // A fetch that waits for storage or for another process uses no CPU.
+  const auto waits = [](const Cell& cell) {
+    return cell.cpu_ms >= 0 && cell.host_wall_ms > 0 ? 1 - cell.cpu_ms / cell.host_wall_ms : 0.0;
+  };
+  return in.per_step_ms(waits) <= in.limits->input_small_idle_share;
+}
 
 std::vector<Advice> advice_on_loaders(const RuleInput& in, const Configuration& c) {
   std::vector<Advice> out;

@@ -1,5 +1,6 @@
-// Advice on processes: threads, destroy_process_group.
+// Advice on processes: threads, few_threads, destroy_process_group.
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "base/text_format.h"
@@ -9,30 +10,29 @@ namespace stepscope {
 
 namespace {
 
-struct Host {
-  double threads = 0, cores = 0;
-  int ranks = 0;
-};
-
 void threads(const RuleInput& in, std::vector<Advice>& out) {
-  std::map<std::string, Host> hosts;
-  for (const auto& [rank, life] : *in.lives) {
-    const ConfigFact* fact = Configuration(life).find("threads");
-    if (!fact) continue;
-    Host& host = hosts[life.hostname];
-    host.threads += number(*fact, "torch", 0);
-    host.cores = std::max(host.cores, number(*fact, "cores", 0));
-    ++host.ranks;
-  }
-  for (const auto& [name, host] : hosts) {
-    if (host.ranks < 2 || host.cores <= 0 || host.threads <= host.cores) continue;
+  for (const ThreadsAndCores& host : threads_by_host(in)) {
+    if (host.ranks < 2 || host.threads <= host.cores) continue;
     out.push_back(
         {Cause::kThreads,
          formatted("{} ranks with {:.0f} threads in all share {:.0f} cores", host.ranks, host.threads, host.cores),
          formatted("OMP_NUM_THREADS={:.0f}, or torch.set_num_threads", std::max(1.0, host.cores / host.ranks)),
-         {{"threads", {}, host.threads, {}, ""}, {"cores", {}, host.cores, {}, ""}, {"host", {}, {}, {}, name}}});
+         {{"threads", {}, host.threads, {}, ""}, {"cores", {}, host.cores, {}, ""}, {"host", {}, {}, {}, host.host}}});
     return;
   }
+}
+
+void too_few_threads(const RuleInput& in, std::vector<Advice>& out) {
+  const auto few = few_threads(in);
+  if (!few) return;
+  out.push_back(
+      {Cause::kFewThreads,
+       formatted("The model computes on {:.0f} thread{} although {:.0f} cores may be used", few->threads,
+                 few->threads == 1 ? "" : "s", few->cores),
+       formatted("OMP_NUM_THREADS={:.0f} (launchers set it to 1), or torch.set_num_threads, where the other "
+                 "cores are idle",
+                 std::max(1.0, std::floor(few->cores / few->ranks))),
+       {{"threads", {}, few->threads, {}, ""}, {"cores", {}, few->cores, {}, ""}, {"host", {}, {}, {}, few->host}}});
 }
 
 void destroy_process_group(const RuleInput& in, std::vector<Advice>& out) {
@@ -54,9 +54,38 @@ void destroy_process_group(const RuleInput& in, std::vector<Advice>& out) {
 
 }  // namespace
 
+std::vector<ThreadsAndCores> threads_by_host(const RuleInput& in) {
+  std::map<std::string, ThreadsAndCores> hosts;
+  for (const auto& [rank, life] : *in.lives) {
+    const ConfigFact* fact = Configuration(life).find("threads");
+    if (!fact) continue;
+    ThreadsAndCores& host = hosts[life.hostname];
+    host.host = life.hostname;
+    host.threads += number(*fact, "torch", 0);
+    host.cores = std::max(host.cores, number(*fact, "cores", 0));
+    ++host.ranks;
+  }
+  std::vector<ThreadsAndCores> out;
+  for (auto& [name, host] : hosts)
+    if (host.cores > 0) out.push_back(std::move(host));
+  return out;
+}
+
+std::optional<ThreadsAndCores> few_threads(const RuleInput& in) {
+  if (in.on_device() || in.half_seen()) return std::nullopt;
+  double compute = 0;
+  for (const Category c : {Category::kForward, Category::kBackward, Category::kOptimizer})
+    compute += in.share_of_job(c);
+  if (compute < in.limits->compute_bound_share) return std::nullopt;
+  for (ThreadsAndCores& host : threads_by_host(in))
+    if (host.threads > 0 && host.threads <= in.limits->advice_few_threads_share * host.cores) return host;
+  return std::nullopt;
+}
+
 std::vector<Advice> advice_on_processes(const RuleInput& in) {
   std::vector<Advice> out;
   threads(in, out);
+  too_few_threads(in, out);
   destroy_process_group(in, out);
   return out;
 }

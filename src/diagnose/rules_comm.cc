@@ -9,7 +9,7 @@
 
 #include "analyze/robust.h"
 #include "base/text_format.h"
-#include "diagnose/rule.h"
+#include "diagnose/rules_advice.h"
 
 namespace stepscope {
 
@@ -58,6 +58,13 @@ void judge_comm(const RuleInput& in, std::vector<Finding>& out) {
             "Send less or hide more: larger batches or accumulation with no_sync, gradient compression, larger "
             "buckets, a "
             "faster link");
+    if (const double times = unneeded_syncs(in); times >= 2)
+      f.caused_by(Cause::kNoSync)
+          .evidence("backwards_per_step", times)
+          .action(
+              formatted("model.no_sync() around all but the last of the {:.0f} backwards of a step: the bytes fall to "
+                        "1/{:.0f}",
+                        times, times));
     out.push_back(f);
     return;
   }

@@ -74,6 +74,8 @@ Finding report(const std::vector<Grower>& growers, bool stairs, const RuleInput&
     f.evidence("seconds_to_limit", eta_s);
     if (eta_s < 30 * 86400) f.title_goes_on(formatted(", memory is full in {}", format_seconds(eta_s)));
     if (eta_s <= limits.creep_eta_crit_s) f.graded(Severity::kCrit);
+    // A few stairs say little about a time that is hundreds of times as long as they took.
+    if (stairs && eta_s > limits.stair_max_extrapolation * largest / total_per_s) f.graded(Severity::kInfo);
   }
   f.action(
       stairs ? "Look at what runs at each stair (validation, checkpoint, epoch end): results or state dicts are kept"

@@ -4,7 +4,7 @@
 // order tell one slow sample that blocks the others (head_of_line) from a supply that is too small (rate_deficit).
 
 #include "base/text_format.h"
-#include "diagnose/rule.h"
+#include "diagnose/rules_advice.h"
 
 namespace stepscope {
 
@@ -35,6 +35,18 @@ double blocked_share(const RuleInput& in) {
 void tell_cause(const RuleInput& in, FindingBuilder& f) {
   f.action("Make batches arrive faster: more loader workers, cheaper transforms, faster storage");
   if (batches_ahead(in.with_warmup) == 0) {
+    for (const auto& [rank, life] : *in.lives)
+      for (const ConfigFact* loader : Configuration(life).training_loaders())
+        if (per_sample_overhead(in, *loader)) {
+          const double batch = number(*loader, "batch", 1);
+          f.caused_by(Cause::kPerSampleOverhead)
+              .evidence("us_per_sample", 1e3 * in.per_step_ms(Category::kInputWait) / batch)
+              .evidence("samples_per_batch", batch)
+              .action(
+                  "Fetch a batch at once: give the dataset __getitems__, slice whole tensors, or sample batches of "
+                  "indices; worker processes would hand over the same small pieces");
+          return;
+        }
     f.caused_by(Cause::kInProcess)
         .action("Load in worker processes (num_workers of the DataLoader), so that loading overlaps with the step");
     return;

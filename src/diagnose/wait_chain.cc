@@ -6,10 +6,9 @@
 namespace stepscope {
 namespace {
 
-// Inside of a library when its stack was taken (waiting for a device, most likely), or no stack to tell.
-bool in_torch(const RankStanding& r) {
-  if (!r.stack || r.stack->frames.empty()) return false;
-  return r.stack->frames.front().file.find("torch/") != std::string::npos;
+// Its own code keeps it where it is, as far as can be told: it may be ahead of others, but does not wait for them.
+bool kept_by_own_code(const RankStanding& r) {
+  return (r.stack && r.stack->in_interpreter) || r.wait_channel.find("nanosleep") != std::string::npos;
 }
 
 }  // namespace
@@ -86,12 +85,18 @@ WaitChain::Edge WaitChain::find(const RankStanding& r) const {
     return edge;
   }
   if (r.state == 'T' || r.state == 't') return edge;
-  // Ahead of others in a group: it cannot come past them, wherever the host stands (a device is waited for
-  // elsewhere).
+  // Ahead of others in a group: it cannot come past them, wherever its host stands (on a device, the host runs on and
+  // waits elsewhere). Those behind cannot be silent because of it: it has issued all that they have.
   for (const auto& [group, place] : r.groups) {
-    if (place.newest.empty() || !in_torch(r)) continue;
+    const auto named = job_.groups.find(group);
+    if (kept_by_own_code(r) || place.newest.empty()) continue;
+    if (named == job_.groups.end() || named->second.ranks.empty()) continue;
     const uint64_t last = place.newest.back().sequence;
     std::vector<int> behind = missing(r.rank, group, last);
+    std::erase_if(behind, [&](int other) {
+      const RankStanding* standing = this->standing(other);
+      return standing && standing->awaits && standing->awaits->peer == r.rank;
+    });
     if (behind.empty()) continue;
     edge.blocked = true;
     edge.group = group, edge.sequence = last;

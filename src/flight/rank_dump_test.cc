@@ -109,7 +109,7 @@ TEST(RankDump, OddFieldsAreNoDisaster) {
                         {"input_sizes", {{INT64_MAX, 3}}},
                         {"profiling_name", "\x1b[2J\n"},
                         {"time_created_ns", UINT64_MAX}};
-  const Operation& op = read(dump).operations[0];
+  const Operation op = read(dump).operations[0];
   EXPECT_EQ(op.sequence, -1);
   EXPECT_EQ(op.elements, -1);
   EXPECT_EQ(op.name, " [2J ");

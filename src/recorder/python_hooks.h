@@ -60,6 +60,7 @@ struct HookState {
   uint64_t fired[64] = {};
 
   // backward
+  PyObject* stepping = nullptr;        // borrowed: the optimizer whose boundary it is
   int backwards_open = 0;              // outermost ones, of all threads
   PyObject* graph_task = nullptr;      // torch._C._current_graph_task_id: -1 unless the thread works for a backward
   PyObject* queue_callback = nullptr;  // Variable._execution_engine.queue_callback

@@ -80,7 +80,9 @@ PyObject* optimizer_post(PyObject*, PyObject* const* args, Py_ssize_t n) {
     usage_sometimes();
   }
   evidence(blackbox::kEvidenceOptimizer);
+  g_hooks.stepping = args[0];
   step_boundary();
+  g_hooks.stepping = nullptr;
   return none();
 }
 
@@ -223,6 +225,9 @@ PyObject* counters(PyObject*, PyObject*) {
                        static_cast<unsigned long long>(g_hooks.forwards));
 }
 
+// Not null only while its hook runs, in whichever thread: alive as long.
+PyObject* stepping(PyObject*, PyObject*) { return Py_NewRef(g_hooks.stepping ? g_hooks.stepping : Py_None); }
+
 PyObject* boundary(PyObject*, PyObject*) {
   step_boundary();
   return none();
@@ -242,6 +247,7 @@ PyMethodDef g_functions[] = {
     {"request_tick", as_method(request_tick), METH_NOARGS, "Calls `tick` at the next step boundary."},
     {"after_fork", as_method(after_fork), METH_NOARGS, "To be run in a forked child."},
     {"counters", as_method(counters), METH_NOARGS, "(optimizer ends, backward ends, root forwards) so far."},
+    {"stepping", as_method(stepping), METH_NOARGS, "The optimizer at whose step the boundary is, or None."},
     {"boundary", as_method(boundary), METH_NOARGS, "What is due at a step boundary."},
     {nullptr, nullptr, 0, nullptr},
 };

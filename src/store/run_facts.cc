@@ -110,6 +110,10 @@ std::string life_detail(const RankLife& life) {
   if (!life.training_loaders.empty()) out["training_loaders"] = life.training_loaders;
   for (const ConfigFact& fact : life.configuration)
     out["configuration"].push_back(std::to_string(fact.id) + "|" + config_fact_text(fact));
+  if (life.dropped_batches) {
+    out["dropped_batches"] = life.dropped_batches;
+    out["dropped_ns"] = life.dropped_ns;
+  }
   if (life.device_memory_bytes) out["device_memory_bytes"] = life.device_memory_bytes;
   for (const OutOfMemory& oom : life.out_of_memory) out["out_of_memory"].push_back(oom_json(oom));
   out["startup_ns"] = ledger_json(life.startup);
@@ -134,6 +138,8 @@ void read_life_detail(std::string_view text, RankLife& life) {
   read_number(from, "stopped", life.stopped);
   read_number(from, "teardown_begun", life.teardown_begun);
   read_number(from, "torn", life.torn);
+  read_number(from, "dropped_batches", life.dropped_batches);
+  read_number(from, "dropped_ns", life.dropped_ns);
   read_number(from, "device_memory_bytes", life.device_memory_bytes);
   if (const auto found = from.find("out_of_memory"); found != from.end()) read_ooms(*found, life.out_of_memory);
   if (const auto found = from.find("open_detail"); found != from.end() && found->is_string())

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Everything that needs real GPUs, from a checkout and a built wheel, on a machine that has torch. No network, no build.
 #
-#   tests/gpu/run_gpu.sh dist/stepscope-*.whl [run|single|ddp|fsdp|overhead|step_cost|all]     default: all that the GPUs allow
+#   tests/gpu/run_gpu.sh dist/stepscope-*.whl [run|single|ddp|fsdp|hang|overhead|step_cost|all]     default: all that the GPUs allow
 #
 # Each part prints one JSON line per check; the last line says how many parts failed. PYTHON names the interpreter; JOBS=a,b limits
 # the part `run` to these jobs, KEEP=FOLDER keeps its summaries and black boxes; COST=FLAGS are those of overhead2.
@@ -25,7 +25,7 @@ export STEPSCOPE_BINARY STEPSCOPE_PYTHON_DIR="$FOLDER" STEPSCOPE_TEST_PACKAGE="$
 PARTS=("$@")
 if [ ${#PARTS[@]} -eq 0 ] || [ "${PARTS[0]}" = all ]; then
   PARTS=(run single overhead step_cost)
-  [ "$GPUS" -ge 2 ] && PARTS=(run exposed single fsdp overhead2 one_queue overhead step_cost)
+  [ "$GPUS" -ge 2 ] && PARTS=(run exposed single fsdp hang overhead2 one_queue overhead step_cost)
 fi
 FAILED=0
 for part in "${PARTS[@]}"; do
@@ -37,6 +37,7 @@ for part in "${PARTS[@]}"; do
     ddp4) "$PYTHON" tests/gpu/real_ddp.py --gpus 4 --faults none,backward,host ;;
     exposed) "$PYTHON" tests/gpu/real_ddp.py --gpus 2 --exposed ;;
     fsdp) "$PYTHON" tests/gpu/real_ddp.py --gpus 2 --mode fsdp --faults none,backward,host ;;
+    hang) "$PYTHON" tests/gpu/real_hang.py ${KEEP:+--keep "$KEEP"} ;;
     one_queue) "$PYTHON" tests/gpu/real_ddp.py --gpus 2 --one-queue --faults none ;;
     overhead) "$PYTHON" tests/gpu/real_overhead.py && "$PYTHON" tests/gpu/real_overhead.py --one-queue --sizes short ;;
     overhead2) "$PYTHON" tests/gpu/real_overhead.py --gpus 2 ${COST:---sizes short,middle,long} ;;

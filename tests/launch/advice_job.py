@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 
@@ -79,4 +80,24 @@ def one_unit() -> None:
     time.sleep(0.5)
 
 
+def accumulates(no_sync: bool) -> None:
+    """Four backwards per optimizer step, each of which may send all gradients."""
+    dist.init_process_group("gloo")
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(256, 256))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for _ in range(40):
+        optimizer.zero_grad()
+        for micro in range(4):
+            with model.no_sync() if no_sync and micro < 3 else contextlib.nullcontext():
+                model(torch.ones(8, 256)).square().mean().backward()
+        optimizer.step()
+        time.sleep(0.002)
+    del model, optimizer
+    dist.destroy_process_group()
+    time.sleep(0.5)
+
+
+if sys.argv[1] in ("accumulates", "no_sync"):
+    accumulates(sys.argv[1] == "no_sync")
+    sys.exit(0)
 one_unit() if sys.argv[1] == "fsdp" else main(sys.argv[1])

@@ -12,6 +12,7 @@ from launches import HERE, Launch, findings
 from package import package_folder
 
 JOB = str(HERE / "advice_job.py")
+ALONE = str(HERE / "advice_alone_job.py")
 
 
 def train(launch: Launch, how: str, **env: str) -> dict:
@@ -23,7 +24,8 @@ def train(launch: Launch, how: str, **env: str) -> dict:
 
 
 def causes(summary: dict) -> set[str]:
-    return {f["cause"] for f in findings(summary, "ADVICE")}
+    """Without what depends on the machine: whether it has cores that two threads leave idle."""
+    return {f["cause"] for f in findings(summary, "ADVICE")} - {"few_threads"}
 
 
 def test_everything_wrong(launch: Launch) -> None:
@@ -70,3 +72,55 @@ def test_flops_that_the_user_tells(launch: Launch) -> None:
     assert summary["per_rank"][0]["mfu"] == pytest.approx(
         summary["per_rank"][0]["flops_per_s"] / 1e12, abs=1e-6
     )  # rounded in the summary
+
+
+def alone(launch: Launch, how: str, **env: str) -> dict:
+    """One process without a process group."""
+    env = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "STEPSCOPE_PYTHON_DIR": str(package_folder())} | env
+    done = launch.run("run", "--run-name", how, "--", sys.executable, ALONE, how, timeout=180, env=env, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return launch.summary(how)
+
+
+def test_switches_that_were_left_on(launch: Launch) -> None:
+    summary = alone(launch, "anomaly", TORCH_DISTRIBUTED_DEBUG="DETAIL")
+    assert {"anomaly_mode", "distributed_debug"} <= causes(summary)
+    assert not [f for f in summary["findings"] if f["title"].startswith("Healthy")], summary["findings"]
+
+
+def test_a_table_of_which_little_is_used(launch: Launch) -> None:
+    summary = alone(launch, "table")
+    (advice,) = [f for f in findings(summary, "ADVICE") if f["cause"] == "dense_embedding"]
+    assert "200000 x 32" in advice["title"]
+    figures = {e["name"]: e["value"] for e in advice["evidence"]}
+    assert figures["rows_touched_share"] == pytest.approx(256 / 200_000, abs=0.002)
+    assert "dense_embedding" not in causes(alone(launch, "sparse_table"))
+
+
+def test_batches_that_are_dropped_before_the_first_step(launch: Launch) -> None:
+    summary = alone(launch, "skip")
+    (start,) = findings(summary, "SLOW_START")
+    assert start["cause"] == "batches_dropped" and start["ranks"] == [0]
+    figures = {e["name"]: e["value"] for e in start["evidence"]}
+    assert figures["dropped_batches"] == 300 and 1.0 < figures["dropped_s"] < 30
+    assert summary["steps"]["count"] == 60
+    assert summary["ledger"]["job"]["input_wait"]["seconds"] < 0.5 * figures["dropped_s"]
+
+
+def test_the_order_of_samples_at_each_epoch(launch: Launch) -> None:
+    summary = alone(launch, "permutation")
+    (stall,) = findings(summary, "EPOCH_START_STALL")
+    assert stall["cause"] == "sampler", stall
+    assert not findings(summary, "INPUT_BOUND")
+
+
+def test_samples_that_are_too_small_to_be_handled_one_by_one(launch: Launch) -> None:
+    summary = alone(launch, "small_samples")
+    (bound,) = findings(summary, "INPUT_BOUND")
+    assert bound["cause"] == "per_sample_overhead" and "num_workers" not in causes(summary)
+
+
+@pytest.mark.slow
+def test_gradients_that_are_sent_after_each_backward(launch: Launch) -> None:
+    assert "no_sync" in causes(train(launch, "accumulates"))
+    assert "no_sync" not in causes(train(launch, "no_sync"))

@@ -1,12 +1,14 @@
 """Facts about how the program is set up, read once from its live objects, for advice on the configuration.
 
 What is advised is decided by the reader (src/diagnose/rules_advice*.cc); here are only facts: how DDP and FSDP wrap the
-model, how the loaders sample, how many threads there are. They are read when an object is made, when a loader is
-iterated, and between the first few steps; nothing runs in a later step. Nothing is kept alive.
+model, how the loaders sample, how many threads there are, which debugging switches are on, what the optimizer updates.
+They are read when an object is made, when a loader is iterated, and between the first few steps; nothing runs in a later
+step. Nothing is kept alive.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import statistics
@@ -28,7 +30,7 @@ _ddp: list[tuple[int, weakref.ref[Any]]] = []  # models with find_unused_paramet
 _sharded: list[weakref.ref[Any]] = []  # what fully_shard or FSDP were given, in order
 _epochs: dict[int, set[int]] = {}  # per loader: values of its sampler's epoch
 _counts: dict[int, int] = {}  # per loader: epochs begun
-_steps = 0
+_steps = _asked = 0
 _most_unused: dict[int, int] = {}
 
 
@@ -181,6 +183,7 @@ def iterating(loader: Any, ident: int) -> None:
         drop_last=_flag(loader, "drop_last"),
         iterable=iterable,
         dataset=type(dataset).__name__,
+        whole_batches=hasattr(dataset, "__getitems__"),
         sampler=type(sampler).__name__,
         batch_sampler=type(batch_sampler).__name__,
         samples=None if iterable else _length(dataset),
@@ -213,6 +216,56 @@ def _length(thing: Any) -> int | None:
         return None
 
 
+# ---- optimizer ----
+
+_ROWS_LOOKED_AT = 4096  # of the largest gradient, spread evenly
+
+
+def _describe_optimizer(optimizer: Any) -> None:
+    """What is updated, and how much of the largest table a step touched. Of gradients on a device only shapes are looked
+    at: their values would make the host wait."""
+    import torch
+
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    if not parameters:
+        return
+    largest = max(parameters, key=lambda p: p.numel())
+    gradient = largest.grad
+    touched = None
+    plain = type(gradient) is torch.Tensor and gradient.layout == torch.strided and gradient.device.type == "cpu"
+    if plain and gradient.dim() == 2 and gradient.is_floating_point() and gradient.dtype.itemsize >= 4:
+        with contextlib.suppress(RuntimeError):  # a torch without numpy
+            rows = gradient.detach().numpy()[:: max(1, gradient.shape[0] // _ROWS_LOOKED_AT)]
+            touched = round(float((rows != 0).any(axis=1).mean()), 4)
+    record(
+        "optimizer",
+        0,
+        type=type(optimizer).__name__,
+        tensors=len(parameters),
+        parameters=sum(p.numel() for p in parameters),
+        largest=largest.numel(),
+        rows=largest.shape[0] if largest.dim() == 2 else None,
+        columns=largest.shape[1] if largest.dim() == 2 else None,
+        sparse=bool(gradient.is_sparse) if gradient is not None else None,
+        touched=touched,
+    )
+
+
+# ---- debugging switches ----
+
+
+def _describe_switches(torch: Any) -> None:
+    record(
+        "switches",
+        0,
+        step=_steps,
+        anomaly=torch.is_anomaly_enabled(),
+        profiler=bool(torch._C._autograd._profiler_enabled()),
+        launch_blocking=os.environ.get("CUDA_LAUNCH_BLOCKING") == "1" and torch.cuda.is_initialized(),
+        distributed_debug=os.environ.get("TORCH_DISTRIBUTED_DEBUG", "").upper() == "DETAIL",
+    )
+
+
 # ---- the first steps ----
 
 
@@ -231,11 +284,11 @@ def _cores() -> float:
 
 def _between_steps() -> None:
     global _steps
+    import torch
+
     _steps += 1
     last = _steps >= _LOOKED_AT
     if _steps == 1:
-        import torch
-
         record("threads", 0, torch=torch.get_num_threads(), cores=round(_cores(), 2))
         root = next((m for m in map(_shares_root, _sharded) if m is not None), None)
         if root is not None:
@@ -243,8 +296,22 @@ def _between_steps() -> None:
         _sharded.clear()
     if _ddp:
         _quietly("advice on unused parameters", _ask_ddp, last)
-    if _ddp and not last:
+    if not last:
         boundary.request(_between_steps)
+        return
+    _quietly("advice on debugging switches", _describe_switches, torch)
+    _at_optimizer()
+
+
+def _at_optimizer() -> None:
+    """Boundaries of trace_step are no optimizer's: then the next one is asked."""
+    global _asked
+    _asked += 1
+    optimizer = native.stepping()
+    if optimizer is not None:
+        _quietly("advice on the optimizer", _describe_optimizer, optimizer)
+    elif _asked < _LOOKED_AT:
+        boundary.request(_at_optimizer)
 
 
 def _quietly(what: str, function: Callable[..., None], *args: Any) -> None:
