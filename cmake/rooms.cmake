@@ -15,6 +15,15 @@ function(ss_room name)
   target_link_libraries(ss_${name} ${scope} ${ARG_DEPENDS} ${ARG_LIBS} Threads::Threads ${CMAKE_DL_LIBS})
 endfunction()
 
+# stepscope/<name>.abi3.so, limited API 3.10.
+function(ss_python_module target name)
+  add_library(${target} MODULE ${ARGN})
+  set_target_properties(${target} PROPERTIES PREFIX "" OUTPUT_NAME "${name}" SUFFIX ".abi3.so")
+  target_compile_definitions(${target} PRIVATE Py_LIMITED_API=0x030A0000)
+  target_include_directories(${target} PRIVATE ${Python_INCLUDE_DIRS})
+  install(TARGETS ${target} LIBRARY DESTINATION stepscope)
+endfunction()
+
 # One gtest binary per room that has tests: build/<preset>/<room>_test. Extra sources of tests/support/ are shared.
 function(ss_room_tests)
   foreach(name ${ARGN})

@@ -35,9 +35,20 @@ def test_a_newer_symbol_is_seen():
     assert newer_than(PROMISED, table) == ["hypot (GLIBC_2.35)"]
 
 
-@pytest.mark.parametrize("what", ["extension", "command"])
+@pytest.mark.parametrize("what", ["_native.abi3.so", "_run_tables.abi3.so", "command"])
 def test_no_newer_glibc_is_asked_for(what):
-    file = package.package_folder() / "_native.abi3.so" if what == "extension" else Path(os.environ["STEPSCOPE_BINARY"])
+    file = Path(os.environ["STEPSCOPE_BINARY"]) if what == "command" else package.package_folder() / what
     done = subprocess.run(["objdump", "-T", str(file)], capture_output=True, text=True, check=True)
     assert "GLIBC_" in done.stdout
     assert newer_than(PROMISED, done.stdout) == []
+
+
+def test_sqlite_and_zstd_of_the_tables_are_theirs_alone():
+    """A program that has other versions loaded meets none of ours."""
+    file = package.package_folder() / "_run_tables.abi3.so"
+    done = subprocess.run(["objdump", "-T", str(file)], capture_output=True, text=True, check=True)
+    given = {
+        line.split()[-1] for line in done.stdout.splitlines() if re.match("[0-9a-f]+ ", line) and "*UND*" not in line
+    }
+    assert "PyInit__run_tables" in given
+    assert [name for name in given if re.match("sqlite3|ZSTD|XXH|.*stepscope", name)] == []

@@ -41,6 +41,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
         "replay",
         "flight",
     ),
+    "tables": ("base/result.h", "blackbox/text.h", "align", "diagnose", "store", "report/summary_read.h"),
     "agent": ("base", "blackbox", "sampler", "align", "analyze", "diagnose", "store", "report"),
     "serve": ("base", "align", "diagnose", "store", "report"),
     "tui": ("base", "align", "diagnose", "store", "report"),
@@ -55,13 +56,14 @@ ARROWS: dict[str, tuple[str, ...]] = {
         "replay",
         "flight",
         "report",
+        "tables",
         "agent",
         "serve",
         "tui",
     ),
 }
 
-PURE_ROOMS = ("align", "analyze", "diagnose", "replay", "flight", "report")
+PURE_ROOMS = ("align", "analyze", "diagnose", "replay", "flight", "report", "tables")
 IMPURE_HEADERS = re.compile(
     r"^(sys/(?!types\.h)\w+\.h|netinet/.*|arpa/.*|fcntl\.h|unistd\.h|poll\.h|pthread\.h|time\.h|sqlite3\.h"
     r"|ctime|chrono|fstream|iostream|filesystem|thread|mutex|condition_variable|future|boost/.*)$"
@@ -75,7 +77,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     r"toml\+\+/": ("cli",),
     r"sqlite3\.h|zstd\.h": ("store",),
     r"(ncurses|curses|panel)": ("tui",),
-    r"Python\.h": ("recorder",),
+    r"Python\.h": ("recorder", "tables"),
 }
 # fmt (by base/text_format.h) is everywhere but where nothing beside libc and libstdc++ may be linked.
 NO_FMT = ("blackbox", "recorder")

@@ -10,8 +10,11 @@ the program knows::
             ...
             stepscope.log(loss=loss.item(), tokens=batch.numel())
 
+``stepscope.Run("logs/<run>")`` opens what a run left behind, as tables for pandas, polars and duckdb.
+
 Importing this package is cheap: it does not import torch. Every call does nothing (and costs well under a microsecond)
-when the process is not observed. Nothing here raises for a reason of its own.
+when the process is not observed. Nothing here raises for a reason of its own, but for ``Run``: a file that cannot be
+read is a ``RunError``.
 """
 
 from __future__ import annotations
@@ -22,10 +25,13 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from stepscope._api import init, log, trace_phase, trace_step
+    from stepscope._run import Run, RunError
     from stepscope._summary import final_summary, summary
     from stepscope._wrappers import wrap_backward, wrap_dataloader_fetch, wrap_forward, wrap_h2d, wrap_optimizer
 
 _HOME = {
+    "Run": "_run",
+    "RunError": "_run",
     "init": "_api",
     "log": "_api",
     "trace_phase": "_api",
@@ -40,6 +46,8 @@ _HOME = {
 }
 
 __all__ = [
+    "Run",
+    "RunError",
     "__version__",
     "final_summary",
     "init",

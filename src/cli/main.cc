@@ -97,6 +97,7 @@ class FrontDoor {
     add_hang();
     add_whatif();
     add_inspect();
+    add_export();
     add_explain();
     add_doctor();
     add_hidden();
@@ -192,6 +193,21 @@ class FrontDoor {
         ->required();
   }
 
+  void add_export() {
+    CLI::App* app =
+        add("export", "Write a run's tables as CSV, Parquet or Arrow files", [this] { return verb_export(export_); });
+    app->add_option("run", export_.path, "run folder or run.db")->required();
+    app->add_option("--table", export_.table,
+                    "steps (default), ledger, collectives, samples, findings, ranks, groups, events, or: all");
+    app->add_option("--format", export_.format,
+                    "csv, parquet, arrow (default: by the name of the output, else csv); all but csv need pyarrow")
+        ->check(CLI::IsMember({"csv", "parquet", "arrow"}));
+    app->add_option("-o,--output", export_.output,
+                    "a file to write, for all tables a folder (default: csv of one table to stdout)");
+    app->add_option("--python", export_.python,
+                    "interpreter that has pyarrow (default: the one that stepscope run uses)");
+  }
+
   void add_explain() {
     CLI::App* app = add("explain", "Explain a kind of finding: what it means, how it is decided, what to do",
                         [this] { return verb_explain(kind_); });
@@ -237,6 +253,7 @@ class FrontDoor {
   DoctorVerb doctor_;
   WhatifVerb whatif_;
   HangVerb hang_;
+  ExportVerb export_;
   std::string ring_, kind_;
   int pid_ = 0;
 };

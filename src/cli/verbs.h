@@ -52,6 +52,17 @@ struct CompareVerb {
 };
 int verb_compare(const CompareVerb& verb);
 
+// Writes tables of a run file. 2 when the run cannot be read or the request makes no sense, 1 when the files cannot be
+// written; Parquet and Arrow files are written by Python, with pyarrow.
+struct ExportVerb {
+  std::string path;             // run folder or run.db
+  std::string table = "steps";  // or all: one file each
+  std::string format;           // csv, parquet, arrow; "" = by the name of the output, else csv
+  std::string output;           // a file, of all tables a folder; "" = stdout (csv of one table)
+  std::string python;           // "" = as `stepscope run` would find it
+};
+int verb_export(const ExportVerb& verb);
+
 // Prints what a black box (names, records) or a run file (run.db) holds as JSON, one object a line.
 int verb_inspect(const std::string& path);
 

@@ -282,6 +282,13 @@ Cell restore(int rank, const MetricValues& values, uint32_t quantum_ns) {
 
 int32_t waited_for(const MetricValues& values) { return values[kWaitedFor] <= 0 ? -1 : to_int(values[kWaitedFor] - 1); }
 
+std::optional<double> figure_of(size_t metric, int64_t value, uint32_t quantum_ns) {
+  const MetricInfo& info = kMetrics[metric];
+  if (info.kind == MetricKind::kFine) return value == 0 ? std::nullopt : std::optional(of_fine(value, info.drop));
+  if (!info.from_one) return summand(metric, value, quantum_ns);
+  return value <= 0 ? std::nullopt : std::optional(summand(metric, value - 1, quantum_ns));
+}
+
 double summand(size_t metric, int64_t value, uint32_t quantum_ns) {
   switch (kMetrics[metric].kind) {
     case MetricKind::kTime: return static_cast<double>(value) * kMetrics[metric].scale * quantum_ns * 1e-6;

@@ -12,6 +12,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "align/step_table.h"
@@ -63,6 +64,10 @@ inline constexpr size_t kMetricCount = metric_of(Figure::kCount);
 inline constexpr uint8_t kStepId = 1, kEndId = 2;  // per row, not per rank: step number, end in us
 inline constexpr uint8_t kRanksId = 3;             // per column: which rank it is of
 
+// Of the bits of `tags` (StepTag), from bit 1 on; those of `host_bound` are the categories', from bit 0 on.
+inline constexpr std::array<std::string_view, 9> kTagNames = {
+    "compile", "checkpoint", "validation", "epoch_start", "skipped", "inferred", "provisional", "lossy", "captured"};
+
 const MetricInfo& metric_info(size_t metric);
 // kMetricCount when the file knows more than we do.
 size_t metric_of_id(int64_t id);
@@ -85,6 +90,9 @@ MetricValues quantise(const FlatCell& cell, uint32_t quantum_ns);
 Cell restore(int rank, const MetricValues& values, uint32_t quantum_ns);
 bool is_absent(const MetricValues& values);  // the rank was not seen in this step: there is nothing to restore
 int32_t waited_for(const MetricValues& values);
+
+// What a stored value says: times in ms, counts as they are; nullopt where it was not known.
+std::optional<double> figure_of(size_t metric, int64_t value, uint32_t quantum_ns);
 
 // Sums of thinned steps: what one value adds, and the figure of a sum. Times in ms, counts as they are.
 double summand(size_t metric, int64_t value, uint32_t quantum_ns);

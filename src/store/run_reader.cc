@@ -21,6 +21,7 @@ namespace {
 constexpr int kProgressSteps = 1'000'000;  // of SQLite's machine, between two looks at the bound
 constexpr uint64_t kMaxProgress = 20'000;  // looks per call of ours: minutes of work, then it is no honest file
 constexpr size_t kMaxListed = 1u << 20;
+constexpr size_t kMaxAttempts = 4096;
 constexpr int kBusyMs = 2000;
 
 int32_t to_int(int64_t value) { return static_cast<int32_t>(std::clamp<int64_t>(value, INT32_MIN, INT32_MAX)); }
@@ -195,17 +196,25 @@ Result<std::vector<StoredGroup>> RunReader::groups() {
 Result<std::vector<StoredFinding>> RunReader::findings() {
   std::vector<StoredFinding> out;
   Status status = impl_->query(
-      "SELECT attempt, kind, severity, phase, cause, title, ranks, opened_step, closed_step, cost_share, json FROM "
-      "finding ORDER BY attempt, opened_step, id",
+      "SELECT attempt, kind, severity, phase, cause, title, ranks, opened_step, closed_step, cost_share, json, scope, "
+      "section, pattern, action, victims, first_step, last_step, detected_step, cost_seconds, saves_share, confidence, "
+      "coverage FROM finding ORDER BY attempt, opened_step, id",
       [&](const Statement& s) {
+        const auto step = [&](int column) { return s.is_null(column) ? -1 : s.integer(column); };
+        const auto number = [&](int column) {
+          return s.is_null(column) ? std::nullopt : std::optional(s.real(column));
+        };
         StoredFinding f;
         f.attempt = to_int(s.integer(0));
         f.kind = s.text(1), f.severity = s.text(2), f.phase = s.text(3), f.cause = s.text(4), f.title = s.text(5);
         f.ranks = int_list(s.bytes(6));
-        f.opened_step = s.is_null(7) ? -1 : s.integer(7);
-        f.closed_step = s.is_null(8) ? -1 : s.integer(8);
+        f.opened_step = step(7), f.closed_step = step(8);
         f.cost_share = s.real(9);
         f.json = s.text(10);
+        f.scope = s.text(11), f.section = s.text(12), f.pattern = s.text(13), f.action = s.text(14);
+        f.victims = int_list(s.bytes(15));
+        f.first_step = step(16), f.last_step = step(17), f.detected_step = step(18);
+        f.cost_seconds = number(19), f.saves_share = number(20), f.confidence = number(21), f.coverage = number(22);
         out.push_back(std::move(f));
         return true;
       });
@@ -313,6 +322,37 @@ Status RunReader::for_each_row(const RowQuery& query, const std::function<bool(c
   return {};
 }
 
+Result<std::optional<SegmentPart>> RunReader::next_segment(SegmentWalk& walk) {
+  impl_->progress = 0;
+  const Impl::OneState state(impl_->db);
+  const int64_t version = impl_->db.integer("PRAGMA data_version");
+  if (version != walk.version) {
+    uint64_t damaged = 0;
+    auto heads = impl_->segments->list(-1, 0, INT64_MAX, damaged);
+    if (!heads) return std::unexpected(heads.error());
+    const bool begins = walk.version < 0;
+    if (damaged && begins) impl_->note({"damaged segment: impossible numbers"}, damaged);
+    walk.version = version;
+    walk.heads = std::move(*heads), walk.at = 0;
+    if (begins && !walk.heads.empty()) walk.last_attempt = walk.heads.back().attempt;
+    if (begins)
+      for (const SegmentHead& head : walk.heads)
+        if (head.attempt == walk.last_attempt) walk.last_step = std::max(walk.last_step, head.step1);
+  }
+  while (walk.at < walk.heads.size()) {
+    const SegmentHead& head = walk.heads[walk.at++];
+    if (head.attempt > walk.last_attempt) break;
+    if (head.attempt < walk.attempt || (head.attempt == walk.attempt && head.step1 < walk.step)) continue;
+    const uint64_t from_step = head.attempt == walk.attempt ? walk.step : 0;
+    const uint64_t to_step = head.attempt == walk.last_attempt ? std::min(head.step1, walk.last_step) : head.step1;
+    if (from_step > to_step) continue;
+    walk.attempt = head.attempt, walk.step = to_step + 1;
+    auto segment = impl_->load(head);
+    if (segment) return SegmentPart{std::move(*segment), from_step, to_step};
+  }
+  return std::nullopt;
+}
+
 namespace {
 
 void add_value(StoredSums::Rank& to, size_t m, double sum) {
@@ -370,6 +410,16 @@ Result<uint32_t> RunReader::ranks() {
   });
   if (!status) return std::unexpected(status.error());
   return most;
+}
+
+Result<std::vector<int32_t>> RunReader::attempts() {
+  std::vector<int32_t> out;
+  const Status status = impl_->query("SELECT DISTINCT attempt FROM segment ORDER BY attempt", [&](const Statement& s) {
+    out.push_back(to_int(s.integer(0)));
+    return out.size() < kMaxAttempts;
+  });
+  if (!status) return std::unexpected(status.error());
+  return out;
 }
 
 Result<StoredSums> RunReader::sums(int32_t attempt) {

@@ -16,12 +16,32 @@
 #include "align/rank_step.h"
 #include "base/result.h"
 #include "store/run_record.h"
+#include "store/segment.h"
 
 namespace stepscope {
 
 struct RowQuery {
   int32_t attempt = -1;  // -1 = all
   uint64_t from_step = 0, to_step = INT64_MAX;
+};
+
+// A walk through the segments of a file, in the order of attempt and step, up to the step that was the newest when it
+// began. It holds no transaction between two segments: the writer goes on, and may meanwhile lay segments together or
+// thin them out. No step comes twice, and none that is kept is left out.
+struct SegmentWalk {
+  int32_t attempt = 0;  // the next row is of this attempt and of this step or a later one
+  uint64_t step = 0;
+  int32_t last_attempt = -1;
+  uint64_t last_step = 0;
+  int64_t version = -1;  // of the file, as `heads` has it
+  std::vector<store::SegmentHead> heads;
+  size_t at = 0;
+};
+
+// Of `segment` those rows count whose step lies between the two.
+struct SegmentPart {
+  store::Segment segment;
+  uint64_t from_step = 0, to_step = 0;
 };
 
 class RunReader {
@@ -50,6 +70,10 @@ class RunReader {
   // out. `row` sees one state of the file; while it runs, the writer's journal cannot be emptied: take what is needed,
   // work on it afterwards.
   Status for_each_row(const RowQuery& query, const std::function<bool(const StoredRow&)>& row);
+  // The same rows as columns, one segment per call; nullopt at the end. Damaged segments are left out.
+  Result<std::optional<SegmentPart>> next_segment(SegmentWalk& walk);
+  // That have rows, ascending.
+  Result<std::vector<int32_t>> attempts();
   // The most ranks that any row has; 0 without rows.
   Result<uint32_t> ranks();
   // Sums over all steps, thinned ones included. attempt -1 = all.

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,10 +53,12 @@ struct StoredGroup {
 
 struct StoredFinding {
   int32_t attempt = 0;
-  std::string kind, severity, phase, cause, title;
-  std::vector<int> ranks;
+  std::string kind, severity, scope, section, phase, cause, pattern, title, action;
+  std::vector<int> ranks, victims;
   int64_t opened_step = -1, closed_step = -1;  // closed: the step at which the rules no longer said it; -1 = open
+  int64_t first_step = -1, last_step = -1, detected_step = -1;
   double cost_share = 0;
+  std::optional<double> cost_seconds, saves_share, confidence, coverage;
   std::string json;  // the object of final_summary.json, on one line; "" when the writer had none
 };
 

@@ -68,16 +68,12 @@ constexpr const char* kIndexes =
     "CREATE INDEX block_segment ON block(segment);"
     "CREATE INDEX sample_series ON sample(series);";
 
-// From bit 1 on; bit 0 is no tag.
-constexpr const char* kTagNames[] = {"compile",  "checkpoint",  "validation", "epoch_start", "skipped",
-                                     "inferred", "provisional", "lossy",      "captured"};
-
 // "compile,checkpoint" from the bits of a step, in SQL.
 std::string tag_text() {
   std::string sql = "rtrim(";
   for (size_t i = 0; i < std::size(kTagNames); ++i) {
     if (i) sql += " || ";
-    sql += "iif(tags & " + std::to_string(2u << i) + ", '" + kTagNames[i] + ",', '')";
+    sql += "iif(tags & " + std::to_string(2u << i) + ", '" + std::string(kTagNames[i]) + ",', '')";
   }
   return sql + ", ',')";
 }

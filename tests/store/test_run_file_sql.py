@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import sqlite3
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from run_file import Column, decode_column, read_metric
+from run_file import Column, decode_column, read_metric, write_example
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -20,22 +19,11 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/formats/run_file.md"
 
 
-def _store_test() -> Path:
-    folder = Path(os.environ.get("STEPSCOPE_BUILD_DIR", ROOT / "build/dev"))
-    binary = folder / "store_test"
-    if not binary.exists():
-        pytest.skip(f"{binary} is not built (make unit)")
-    return binary
-
-
 @pytest.fixture(scope="module")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A closed run file: 3,000 steps of 4 ranks, rank 1 slow in backward, written by the C++ side."""
     path = tmp_path_factory.mktemp("store") / "run.db"
-    command = [str(_store_test()), "--gtest_filter=RunFileExample.*"]
-    subprocess.run(
-        command, env={**os.environ, "SS_EXAMPLE_RUN_DB": str(path)}, check=True, capture_output=True, timeout=120
-    )
+    write_example(path)
     assert path.stat().st_size > 100_000
     yield path
 

@@ -7,12 +7,30 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import os
 import sqlite3
 import struct
+import subprocess
 from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
 
 _MASK32, _MASK64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
 _P1, _P2, _P3, _P4, _P5 = 2654435761, 2246822519, 3266489917, 668265263, 374761393
+
+
+def write_example(path: Path) -> None:
+    """A closed run file: 3,000 steps of 4 ranks, rank 1 slow in backward, written by the C++ side."""
+    binary = Path(os.environ.get("STEPSCOPE_BUILD_DIR", ROOT / "build/dev")) / "store_test"
+    if not binary.exists():
+        pytest.skip(f"{binary} is not built (make unit)")
+    command = [str(binary), "--gtest_filter=RunFileExample.*"]
+    subprocess.run(
+        command, env={**os.environ, "SS_EXAMPLE_RUN_DB": str(path)}, check=True, capture_output=True, timeout=120
+    )
 
 
 @dataclass(frozen=True)
