@@ -16,7 +16,7 @@ namespace stepscope {
 
 namespace {
 
-constexpr size_t kMostRows = 128, kLeastRows = 24, kMostRanks = 12;
+constexpr size_t kLeastRows = 24, kMostRanks = 12;
 constexpr double kLeastMs = 0.2, kLeastContrast = 0.2;  // of a piece; of ranks beside it
 constexpr double kMostIdleShare = 0.2, kMostUnsure = 0.1;
 constexpr std::array kTried = {-0.3, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.3, 1.6, 2.0, 3.0, 4.0};
@@ -167,10 +167,10 @@ double weighted_quantile(const std::vector<Say>& sorted, double q) {
 }  // namespace
 
 std::optional<Contention> measured_contention(const Rows& rows, const CoreSharing::Host& host,
-                                              const Comparable& comparable) {
+                                              const Comparable& comparable, size_t most_rows) {
   if (host.ranks.size() < 2) return Contention{};
   std::vector<HostRow> placed;
-  for (size_t i = rows.size(); i-- > 0 && placed.size() < kMostRows;)
+  for (size_t i = rows.size(); i-- > 0 && placed.size() < most_rows;)
     if (rows.rows[i]->detailed) placed.emplace_back(*rows.rows[i], host);
   if (placed.size() < kLeastRows) return std::nullopt;
 

@@ -61,16 +61,17 @@ Comparable not_changed(const Rows& rows, const Reduction& reduce) {
 }
 
 // Of the time once the change is made: what ranks of one host lose by computing at once.
-void lose_to_peers(const Rows& rows, const Reduction& reduce, const CoreSharing& sharing, SavedRange& range) {
+void lose_to_peers(const Rows& rows, const Reduction& reduce, const CoreSharing& sharing, size_t most_rows,
+                   SavedRange& range) {
   const Comparable comparable = not_changed(rows, reduce);
   std::vector<double> per_peer;
   bool told = true;
   for (const CoreSharing::Host& host : sharing.hosts) {
-    const auto k = measured_contention(rows, host, comparable);
+    const auto k = measured_contention(rows, host, comparable, most_rows);
     told = told && k;
     per_peer.push_back(k ? k->most_per_peer : host.load.most_slowdown_per_peer(static_cast<int>(host.ranks.size())));
   }
-  const double factor = std::max(1.0, shared_cores_factor(rows, reduce, sharing, per_peer));
+  const double factor = std::max(1.0, shared_cores_factor(rows, reduce, sharing, per_peer, most_rows));
   range.low = 1 - (1 - range.share) * factor;
   range.contention_told = told || factor - 1 < kSmallLoss;
 }
@@ -86,7 +87,8 @@ void widen_by_strangers(const CoreSharing& sharing, SavedRange& range) {
 
 }  // namespace
 
-std::optional<SavedRange> saved_range(const Rows& rows, const Reduction& reduce, const CoreSharing& sharing) {
+std::optional<SavedRange> saved_range(const Rows& rows, const Reduction& reduce, const CoreSharing& sharing,
+                                      size_t most_rows) {
   if (half_seen_share(rows) > kMostHalfSeenShare) return std::nullopt;
   const std::vector<double> without = replayed_rows_ms(rows, nullptr);
   double base = 0, rest = 0;
@@ -98,7 +100,7 @@ std::optional<SavedRange> saved_range(const Rows& rows, const Reduction& reduce,
   range.share = range.low = range.high = std::max(0.0, 1 - rest / base);
   if (range.share <= 0) return range;
   if (!on_device(rows)) {
-    lose_to_peers(rows, reduce, sharing, range);
+    lose_to_peers(rows, reduce, sharing, most_rows, range);
     widen_by_strangers(sharing, range);
   }
   const double error = kReplayError + kBeyondError * jackknife_error(without, with);

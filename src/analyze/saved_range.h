@@ -6,11 +6,11 @@
 //   tell
 //           (analyze/contention.h); where they do not tell, as much as the host's cores allow (analyze/host_load.h)
 //
-// Both ends are then moved apart by how much the saving differs between stretches of the run (jackknife), and where
-// processes of others use the host by the time that ranks wait for a core: it may go, or double. Steps on a device
-// depend on neither.
+// Both ends are then moved apart by how much the saving differs between stretches of the run (jackknife), by what the
+// replay does not catch, and where processes of others use the host by the time that ranks wait for a core: it may go,
+// or double. Steps on a device depend neither on cores nor on strangers.
 //
-// Pure. Costs a few replays.
+// Pure. Costs two replays, and some twenty of at most `most_rows` rows.
 #pragma once
 
 #include <optional>
@@ -26,7 +26,10 @@ struct SavedRange {
   bool strangers = false;               // processes of others made the range wider
 };
 
-// Not known as in saved_share().
-std::optional<SavedRange> saved_range(const Rows& rows, const Reduction& reduce, const CoreSharing& sharing);
+inline constexpr size_t kMostRangeRows = 256, kLiveRangeRows = 32;
+
+// Not known as in saved_share(). Cores are looked at in `most_rows` of the rows.
+std::optional<SavedRange> saved_range(const Rows& rows, const Reduction& reduce, const CoreSharing& sharing,
+                                      size_t most_rows = kMostRangeRows);
 
 }  // namespace stepscope

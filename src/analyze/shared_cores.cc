@@ -126,11 +126,12 @@ double latest(const std::vector<double>& clock) {
 }  // namespace
 
 double shared_cores_factor(const Rows& rows, const Reduction& reduce, const CoreSharing& sharing,
-                           const std::vector<double>& per_peer) {
+                           const std::vector<double>& per_peer, size_t most_rows) {
   if (std::all_of(per_peer.begin(), per_peer.end(), [](double k) { return k <= 0; })) return 1;
   const std::vector<int> ranks = rows.seen();
   std::vector<double> recorded(ranks.size(), 0), plain = recorded, shared = recorded;
-  const size_t stride = 1 + rows.size() * ranks.size() / kMostCells;
+  const size_t rows_allowed = std::clamp<size_t>(kMostCells / std::max<size_t>(1, ranks.size()), 1, most_rows);
+  const size_t stride = 1 + (rows.empty() ? 0 : (rows.size() - 1) / rows_allowed);
   double plain_ms = 0, shared_ms = 0;
   for (size_t i = 0; i < rows.size(); i += stride) {
     RowReplay row(*rows.rows[i], ranks, sharing, per_peer);

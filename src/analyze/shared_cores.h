@@ -14,8 +14,8 @@
 namespace stepscope {
 
 // By how much longer the rows take on shared cores once `reduce` is taken away than without contention: >= 1 where more
-// ranks then compute at once. `per_peer`: k by host of `sharing`.
+// ranks then compute at once. `per_peer`: k by host of `sharing`. Replays at most `most_rows` of the rows.
 double shared_cores_factor(const Rows& rows, const Reduction& reduce, const CoreSharing& sharing,
-                           const std::vector<double>& per_peer);
+                           const std::vector<double>& per_peer, size_t most_rows = 256);
 
 }  // namespace stepscope
