@@ -3,8 +3,10 @@
     stepscope run -- torchrun --nproc-per-node 2 examples/demo_straggler.py          # rank 1 is late in backward
     stepscope run -- torchrun --nproc-per-node 2 examples/demo_straggler.py --fix    # the same job without the fault
 
-An ordinary loop: nothing in it knows stepscope. Rank 1 loses `--delay-ms` in the backward of an autograd function in the
-middle of the layers. DDP hides it: both ranks show the same step time and the same backward time, since rank 0 waits.
+An ordinary loop: nothing in it knows stepscope. Rank 1 loses `--delay-ms` in the backward of an autograd function between
+the embedding and the layers. DDP hides it: both ranks show the same step time and the same backward time, since rank 0
+waits. The delay comes late in backward, when rank 0 has done its own work: with or without it the ranks compute beside
+each other, so that on a small machine they slow each other down by the same in both runs.
 Rank 0 prints the loss, and at the end the time of the steps after the first ten by its own clock.
 """
 
@@ -69,7 +71,7 @@ class Block(nn.Module):
 
 
 class LanguageModel(nn.Module):
-    """`delay_s` > 0 slows the backward of the middle of the layers."""
+    """`delay_s` > 0 slows the end of backward, behind the layers."""
 
     def __init__(self, layers: int, delay_s: float) -> None:
         super().__init__()
@@ -81,9 +83,9 @@ class LanguageModel(nn.Module):
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         x = self.embedding(tokens) + self.position.weight
-        for i, block in enumerate(self.blocks):
-            if self.delay_s > 0 and i == len(self.blocks) // 2:
-                x = SlowBackward.apply(x, self.delay_s)
+        if self.delay_s > 0:
+            x = SlowBackward.apply(x, self.delay_s)
+        for block in self.blocks:
             x = block(x, self.mask)
         return self.head(x)
 

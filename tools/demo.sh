@@ -1,6 +1,6 @@
 #!/bin/sh
 # The demonstration behind `make demo`: a real training on two processes with a straggler hidden in backward; the
-# verdict; then the same training without the fault, and the saving that was promised beside the one that came.
+# verdict; then the same training without the fault, and the range that was predicted beside the saving that came.
 set -eu
 cd "$(dirname "$0")/.."
 VENV=${STEPSCOPE_VENV:-.venv}

@@ -385,7 +385,7 @@ int Agent::run() {
     if (!pipeline_.saw_rank()) probe_.look(child_.pid(), ::getpid(), now_ns);
     stops_.look(pipeline_, store_, now_ns);
     watch_progress(now_ns);
-    host_.tell_rooms(pipeline_.engine(), now_ns);
+    host_.tell_news(pipeline_.engine(), now_ns);
     store_.tick(now_ns);
     answer_requests(now_ns);
     state_loss_once();
@@ -410,6 +410,7 @@ void Agent::finish() {
   note_own_interrupt();
   if (end_.wait_status && child_.pid() > 0) pipeline_.set_exit_status(child_.pid(), *end_.wait_status);
   if (const auto process = probe_.found(); process && !pipeline_.saw_rank()) pipeline_.engine().set_unhooked(*process);
+  host_.tell_all(pipeline_.engine());
   pipeline_.finish(now_ns);
   host_.judge(pipeline_.engine());
   Snapshot snapshot = final_snapshot(pipeline_, host_, config_, end_);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "diagnose/host_view.h"
 #include "diagnose/rules_host.h"
 
 namespace stepscope {
@@ -16,7 +17,7 @@ SamplerOptions options_for(double interval_s) {
   return options;
 }
 
-constexpr uint64_t kRoomsEveryNs = 5'000'000'000;
+constexpr uint64_t kNewsEveryNs = 5'000'000'000;
 
 // Nothing where the driver does not list the rank's process: it has gone, or the list is not to be had.
 std::optional<DeviceRoom> room_of(const DeviceFacts& device, int rank) {
@@ -44,6 +45,7 @@ void tell(const HostFacts& facts, Engine& engine) {
       break;
     }
   }
+  engine.set_host_load(facts.hostname, host::load_of(facts));
 }
 
 }  // namespace
@@ -71,10 +73,14 @@ void HostWatch::sample(const Pipeline& pipeline, uint64_t now_ns) {
   if (!followed_.empty() && now_ns >= sampler_.next_due_ns()) sampler_.sample(now_ns);
 }
 
-void HostWatch::tell_rooms(Engine& engine, uint64_t now_ns) {
-  if (followed_.empty() || now_ns < rooms_due_ns_) return;
-  rooms_due_ns_ = now_ns + kRoomsEveryNs;
-  tell(sampler_.facts(), engine);
+void HostWatch::tell_news(Engine& engine, uint64_t now_ns) {
+  if (now_ns < news_due_ns_) return;
+  news_due_ns_ = now_ns + kNewsEveryNs;
+  tell_all(engine);
+}
+
+void HostWatch::tell_all(Engine& engine) {
+  if (!followed_.empty()) tell(sampler_.facts(), engine);
 }
 
 void HostWatch::judge(Engine& engine) {

@@ -19,8 +19,10 @@ class HostWatch {
   // Follows the ranks of the newest attempt and takes what samples are due.
   void sample(const Pipeline& pipeline, uint64_t now_ns);
 
-  // Tells the engine how much room the ranks have on their devices and who else is there; at most every few seconds.
-  void tell_rooms(Engine& engine, uint64_t now_ns);
+  // Tells the engine how much room the ranks have on their devices, who else is there, and what the host's cores are
+  // asked for; tell_news() at most every few seconds.
+  void tell_news(Engine& engine, uint64_t now_ns);
+  void tell_all(Engine& engine);
 
   // Judges what was sampled: findings and sections go to the engine. Once, when the run is over.
   void judge(Engine& engine);
@@ -39,7 +41,7 @@ class HostWatch {
   std::map<std::string, double> thresholds_;
   std::map<int, Followed> followed_;  // by rank
   HostFacts facts_;
-  uint64_t rooms_due_ns_ = 0;
+  uint64_t news_due_ns_ = 0;
   std::map<std::string, std::optional<double>> system_, process_;
 };
 

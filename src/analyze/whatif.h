@@ -23,9 +23,13 @@ using Reduction = std::function<LedgerMs(size_t row, const Cell& cell)>;
 Reduction removal_of(Category category);
 Reduction removal_of(Category category, std::function<double(size_t row, const Cell& cell)> ms);
 
+// Wall time of each row, times its weight, when `reduce` is taken away (null: nothing).
+std::vector<double> replayed_rows_ms(const Rows& rows, const Reduction& reduce);
 // Wall time of the rows when `reduce` is taken away (null: nothing).
 double replay_ms(const Rows& rows, const Reduction& reduce);
 
+// Share of the wall time in steps in which somebody waited for ranks that were not seen.
+double half_seen_share(const Rows& rows);
 // Share of wall time saved by `reduce`: 1 - replay(with) / replay(without); 0 when nothing is gained. Not known where
 // ranks that were not seen take part in more than kMostHalfSeenShare of the time: they may be as late as the one that
 // is mended.

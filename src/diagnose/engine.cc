@@ -42,6 +42,7 @@ struct Engine::Impl {
   Epochs epochs;
   std::map<int, RankLife> lives;
   std::map<int, DeviceRoom> rooms;
+  std::map<std::string, HostLoad> loads;
   std::map<int, std::deque<int64_t>> stopped;  // by rank: when it was seen so, the newest
   Groups groups;
   FindingBook book;
@@ -154,6 +155,7 @@ struct Engine::Impl {
     in.groups = &groups;
     in.silenced = &silenced;
     in.rooms = &rooms;
+    in.loads = &loads;
     if (unhooked) in.unhooked = &*unhooked;
     return in;
   }
@@ -279,6 +281,8 @@ void Engine::set_life(int rank, const RankLife& life) {
 }
 
 void Engine::set_device_room(int rank, DeviceRoom room) { impl_->rooms[rank] = std::move(room); }
+
+void Engine::set_host_load(const std::string& hostname, HostLoad load) { impl_->loads[hostname] = load; }
 
 void Engine::note_stopped(int rank, int64_t at_ns) {
   auto& moments = impl_->stopped[rank];

@@ -13,6 +13,7 @@
 #include "align/host_facts.h"
 #include "align/rank_step.h"
 #include "align/step_table.h"
+#include "analyze/host_load.h"
 #include "diagnose/device_room.h"
 #include "diagnose/snapshot.h"
 
@@ -52,6 +53,8 @@ class Engine {
   void set_life(int rank, const RankLife& life);
   // What is known from outside about the memory of the rank's device; replaces what was known.
   void set_device_room(int rank, DeviceRoom room);
+  // What is known from outside about the cores of a host, by the name its ranks tell; replaces what was known.
+  void set_host_load(const std::string& hostname, HostLoad load);
   // The rank's process was seen stopped by a signal at this moment (CLOCK_MONOTONIC), before the step is fed that it
   // was in.
   void note_stopped(int rank, int64_t at_ns);

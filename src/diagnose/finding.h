@@ -25,6 +25,14 @@ struct Evidence {
   std::string text;  // for facts that are words
 };
 
+// What fixing it gives back, as shares of wall time: the steps replayed without it. low to high is what to expect
+// (analyze/saved_range.h); both are null in files of older versions.
+struct Saving {
+  double share = 0;
+  std::optional<double> low, high;
+  std::string caveat;  // why the range is wide; "" = nothing to say
+};
+
 struct Finding {
   std::string id;  // "f1", in order of opening
   KindWord kind;
@@ -38,7 +46,7 @@ struct Finding {
   std::string pattern;              // chronic, rotating, drifting, transient or ""
   int64_t first_step = -1, last_step = -1, detected_step = -1;  // -1 = does not apply
   double cost_share = 0, cost_seconds = 0;                      // of the job's wall time
-  std::optional<double> saves_share;                            // what-if: share of wall time that fixing it gives back
+  std::optional<Saving> saves;                                  // null = not known
   double confidence = 0, coverage = 0;                          // 0..1
   std::string clock = "cpu";                                    // "cpu" or "gpu"
   SectionWord section;

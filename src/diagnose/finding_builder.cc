@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "analyze/saved_range.h"
 #include "diagnose/host_view.h"
 #include "diagnose/rule_input.h"
 
@@ -100,10 +101,18 @@ FindingBuilder& FindingBuilder::at_least(Severity severity) {
 
 FindingBuilder& FindingBuilder::saves(Category category) { return saves(removal_of(category)); }
 
-FindingBuilder& FindingBuilder::saves(const Reduction& reduce) { return saves(saved_share(in_->rows, reduce)); }
+FindingBuilder& FindingBuilder::saves(const Reduction& reduce) { return saves(in_->rows, reduce); }
 
-FindingBuilder& FindingBuilder::saves(std::optional<double> share) {
-  finding_.saves_share = share;
+FindingBuilder& FindingBuilder::saves(const Rows& rows, const Reduction& reduce) {
+  finding_.saves.reset();
+  const auto range = saved_range(rows, reduce, in_->core_sharing(), in_->over ? kMostRangeRows : kLiveRangeRows);
+  if (!range) return *this;
+  Saving& saves = finding_.saves.emplace(Saving{range->share, range->low, range->high, ""});
+  if (!range->contention_told) saves.caveat = "these steps do not tell how much ranks of one host slow each other down";
+  if (range->strangers) {
+    saves.caveat += saves.caveat.empty() ? "" : "; ";
+    saves.caveat += "other programs use cores of the host";
+  }
   return *this;
 }
 

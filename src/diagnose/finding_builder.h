@@ -43,10 +43,10 @@ class FindingBuilder {
   FindingBuilder& costs(double share, double seconds);
   FindingBuilder& graded(Severity severity);  // otherwise than by its cost
   FindingBuilder& at_least(Severity severity);
-  // What-if over the steps in scope: with the category taken away on all ranks, or what `reduce` says.
+  // What-if over the steps in scope, or others: with the category taken away on all ranks, or what `reduce` says.
   FindingBuilder& saves(Category category);
   FindingBuilder& saves(const Reduction& reduce);
-  FindingBuilder& saves(std::optional<double> share);
+  FindingBuilder& saves(const Rows& rows, const Reduction& reduce);
 
   FindingBuilder& throughout();  // the steps in scope, first to last
   FindingBuilder& from(int64_t step);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "analyze/robust.h"
 #include "base/text_format.h"
 
 namespace stepscope::host {
@@ -75,6 +76,38 @@ int64_t newest_step(const HostFacts& facts) {
 
 double seconds_of(const Window& window) {
   return window.empty() ? 0 : static_cast<double>(window.end_ns - window.begin_ns) * 1e-9;
+}
+
+std::optional<double> cores_of_ranks(const HostFacts& facts) {
+  std::optional<double> sum;
+  for (const RankProcess& r : facts.ranks) {
+    const Window w = steady_window(r);
+    for (const SampledSeries* s : {&r.cpu_cores, &r.worker_cpu_cores}) {
+      std::vector<double> v = values_in(*s, w);
+      if (!v.empty()) sum = sum.value_or(0) + median(std::move(v));
+    }
+  }
+  return sum;
+}
+
+HostLoad load_of(const HostFacts& facts) {
+  HostLoad load;
+  load.cores = facts.cores;
+  for (const CgroupFacts& g : facts.cgroups)
+    for (const auto& limit : {g.cpu_limit_cores, g.cpuset_cores})
+      if (limit && *limit > 0) load.cores = std::min(load.cores, *limit);
+  std::vector<double> delays;
+  for (const RankProcess& r : facts.ranks) {
+    const Window window = steady_window(r);
+    if (std::vector<double> v = values_in(r.cpu_cores, window); !v.empty())
+      load.rank_cores = std::max(load.rank_cores, median(std::move(v)));
+    if (std::vector<double> v = values_in(r.run_delay_share, window); !v.empty()) delays.push_back(mean(v));
+  }
+  if (!delays.empty()) load.run_delay = median(std::move(delays));
+  const std::vector<double> busy = values_in(facts.host.cpu_share, steady_window(facts));
+  if (const auto ours = cores_of_ranks(facts); ours && !busy.empty())
+    load.others_cores = std::max(0.0, median(busy) * facts.cores - *ours);
+  return load;
 }
 
 }  // namespace stepscope::host

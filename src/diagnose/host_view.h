@@ -2,10 +2,12 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "align/host_facts.h"
+#include "analyze/host_load.h"
 #include "diagnose/host_thresholds.h"
 
 namespace stepscope::host {
@@ -31,5 +33,10 @@ int64_t newest_step(const HostFacts& facts);
 int64_t newest_step(const RankProcess& rank);
 
 double seconds_of(const Window& window);
+
+// Medians over the steps' time: what its cores are asked for (analyze/host_load.h).
+HostLoad load_of(const HostFacts& facts);
+// Cores that the ranks and what they started use; nullopt when not sampled.
+std::optional<double> cores_of_ranks(const HostFacts& facts);
 
 }  // namespace stepscope::host

@@ -85,6 +85,22 @@ bool RuleInput::may_hide_later_ranks(const Rows& rows, int rank, double lost_ms)
   return 2 * unsure_ms > caused_ms && behind_ms >= lost_ms;
 }
 
+CoreSharing RuleInput::core_sharing() const {
+  CoreSharing out;
+  if (!lives) return out;
+  std::map<std::string, size_t> known;
+  for (const auto& [rank, life] : *lives) {
+    if (life.hostname.empty()) continue;
+    const auto [at, fresh] = known.try_emplace(life.hostname, out.hosts.size());
+    if (fresh) {
+      CoreSharing::Host& host = out.hosts.emplace_back();
+      if (loads && loads->contains(life.hostname)) host.load = loads->at(life.hostname);
+    }
+    out.add(rank, at->second);
+  }
+  return out;
+}
+
 std::vector<OpenStep> RuleInput::overdue_steps() const {
   std::vector<double> walls;
   for (const StepRow* row : with_warmup.rows) walls.push_back(row->wall_ms * 1e-3);

@@ -13,6 +13,7 @@
 #include "align/rank_step.h"
 #include "align/step_table.h"
 #include "analyze/attribution.h"
+#include "analyze/core_sharing.h"
 #include "analyze/load_lead.h"
 #include "analyze/onset.h"
 #include "analyze/rows.h"
@@ -51,12 +52,13 @@ struct RuleInput {
   uint64_t records = 0, lost = 0, torn = 0;
   const std::map<int, RankLife>* lives = nullptr;
   const Groups* groups = nullptr;
-  const std::set<std::string>* silenced = nullptr;   // causes of ADVICE that the user does not want; "all"
-  const UnhookedProcess* unhooked = nullptr;         // told where no rank has appeared
-  const std::map<int, DeviceRoom>* rooms = nullptr;  // by rank; empty where nothing was sampled from outside
-  std::vector<RankMemory> memory;                    // in the window of device memory alone: of ranks with a reading
-  const HostFacts* host = nullptr;                   // in the window of a node alone, and then there are no rows
-  const HostThresholds* host_limits = nullptr;       // as `host`
+  const std::set<std::string>* silenced = nullptr;         // causes of ADVICE that the user does not want; "all"
+  const UnhookedProcess* unhooked = nullptr;               // told where no rank has appeared
+  const std::map<int, DeviceRoom>* rooms = nullptr;        // by rank; empty where nothing was sampled from outside
+  const std::map<std::string, HostLoad>* loads = nullptr;  // by host name, likewise
+  std::vector<RankMemory> memory;               // in the window of device memory alone: of ranks with a reading
+  const HostFacts* host = nullptr;              // in the window of a node alone, and then there are no rows
+  const HostThresholds* host_limits = nullptr;  // as `host`
 
   // Mean over ranks of the share of wall time in a category; `pick` chooses among the ranks' shares.
   std::vector<double> shares(const std::function<double(const Cell&)>& figure) const;  // per rank, over rows
@@ -94,6 +96,8 @@ struct RuleInput {
   double seconds(double share) const { return share * run_wall_ms * 1e-3; }
   // The steps' main axis is a device's (a rank whose events are missing falls back to the host's for that step).
   bool on_device() const;
+  // Ranks whose processes told of the same host.
+  CoreSharing core_sharing() const;
   // By so many steps input that is waited for during `share` of the time shows late (analyze/load_lead.h).
   size_t hidden_by_queue(double share) const { return steps_hidden_by_queue(batches_ahead(with_warmup), share); }
   int64_t first_step() const;

@@ -82,19 +82,6 @@ bool saturated(const HostFacts& facts, const HostThresholds& limits) {
          share_at_least(v, limits.cpu_saturated_share) >= limits.sustained_share;
 }
 
-// Cores that the ranks and what they started use; nullopt when not sampled.
-std::optional<double> cores_of_ranks(const HostFacts& facts) {
-  std::optional<double> sum;
-  for (const RankProcess& r : facts.ranks) {
-    const Window w = steady_window(r);
-    for (const SampledSeries* s : {&r.cpu_cores, &r.worker_cpu_cores}) {
-      std::vector<double> v = values_in(*s, w);
-      if (!v.empty()) sum = sum.value_or(0) + median(std::move(v));
-    }
-  }
-  return sum;
-}
-
 void high_cpu(const RuleInput& in, const std::vector<Delay>& delays, std::vector<Finding>& out) {
   const HostFacts& facts = *in.host;
   const HostThresholds& limits = *in.host_limits;

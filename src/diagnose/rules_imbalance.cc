@@ -125,7 +125,7 @@ void judge_imbalance(const RuleInput& in, std::vector<Finding>& out) {
   FindingBuilder f = in.finding(FindingKind::kLoadImbalance);
   f.caused_by(Cause::kMoreWork).pattern("rotating").about_job().on_steps_clock().costs(share);
   if (hides) f.graded(Severity::kInfo);
-  f.saves(saved_share(in.baseline, [&](size_t i, const Cell& cell) {
+  f.saves(in.baseline, [&](size_t i, const Cell& cell) {
     LedgerMs cut{};
     const auto at = static_cast<size_t>(&cell - in.baseline.rows[i]->cells.data());
     const double lead = own.at(i, at), all_ms = own_work_ms(cell);
@@ -133,7 +133,7 @@ void judge_imbalance(const RuleInput& in, std::vector<Finding>& out) {
     for (Category c : {Category::kForward, Category::kBackward, Category::kOptimizer})
       cut[index(c)] = static_cast<float>(std::min(lead / all_ms, 1.0)) * cell.ms[index(c)];
     return cut;
-  }));
+  });
   f.confidence(std::min(0.99, correlation * in.coverage));
   const double mean_ms = lost_ms / static_cast<double>(in.baseline.size());
   // Before the baseline (warm-up) a step is uneven as here, what ranks usually differ by left out.

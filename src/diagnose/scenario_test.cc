@@ -17,7 +17,7 @@ std::string show(const Finding& f) {
   out << f.kind << " " << name(f.severity) << " ranks=";
   for (int r : f.ranks) out << r << ",";
   out << " phase=" << f.phase << " cause=" << f.cause << " first=" << f.first_step << " detected=" << f.detected_step
-      << " cost=" << f.cost_share << " saves=" << f.saves_share.value_or(-1) << " | " << f.title;
+      << " cost=" << f.cost_share << " saves=" << (f.saves ? f.saves->share : -1) << " | " << f.title;
   return out.str();
 }
 
@@ -33,8 +33,8 @@ bool matches(const Finding& f, const Words& w) {
     if (key == "severity" && name(f.severity) != value) return false;
     if (key == "first" && !in_range(value, static_cast<double>(f.first_step))) return false;
     if (key == "detected" && (f.detected_step < 0 || f.detected_step > std::stoi(value))) return false;
-    if (key == "saves" && value == "unknown" && f.saves_share) return false;
-    if (key == "saves" && value != "unknown" && (!f.saves_share || !in_range(value, *f.saves_share))) return false;
+    if (key == "saves" && value == "unknown" && f.saves) return false;
+    if (key == "saves" && value != "unknown" && (!f.saves || !in_range(value, f.saves->share))) return false;
     if (key == "says" && f.title.find(value) == std::string::npos) return false;
     if (key == "cost" && !in_range(value, f.cost_share)) return false;
   }

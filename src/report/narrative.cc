@@ -57,13 +57,30 @@ std::string cost_of(const Finding& f) {
          (f.cost_seconds > 0 ? ", " + format_seconds(f.cost_seconds) : "");
 }
 
+// A narrow range is one number: the share itself.
+struct SavingWords {
+  double low = 0, high = 0;
+  std::string text;
+};
+
+SavingWords saving_words(const Saving& saves) {
+  constexpr double kNarrow = 0.03;
+  const double low = saves.low.value_or(saves.share), high = saves.high.value_or(saves.share);
+  if (high - low < kNarrow) return {saves.share, saves.share, format_percent(saves.share)};
+  return {low, high, formatted("{:.0f} to {}", 100 * low, format_percent(high))};
+}
+
 std::string saves_of(const Snapshot& s, const Finding& f) {
-  if (!f.saves_share || !(*f.saves_share > 0)) return "";
-  std::string out = format_percent(f.saves_share) + " of wall time when fixed";
+  if (!f.saves || !(f.saves->share > 0)) return "";
+  const SavingWords words = saving_words(*f.saves);
+  std::string out = words.text + " of wall time when fixed";
   const auto step = s.wall_ms.mean ? s.wall_ms.mean : s.wall_ms.p50;
-  if (step && *f.saves_share <= 1) {
-    out += formatted(": the mean step goes from {} to {}", format_ms(step), format_ms(*step * (1 - *f.saves_share)));
+  if (step && words.high <= 1) {
+    const std::string least = format_ms(*step * (1 - words.high)), most = format_ms(*step * (1 - words.low));
+    out += formatted(": the mean step goes from {} to ", format_ms(step));
+    out += least == most ? least : formatted("between {} and {}", least, most);
   }
+  if (words.low < words.high && !f.saves->caveat.empty()) out += ". The range is wide: " + f.saves->caveat;
   return out;
 }
 

@@ -14,7 +14,7 @@
 //   v.ledger(key, ledger)             ms by category
 //   v.rounded(key, ms or list)        milliseconds to the microsecond
 //   v.derived(key, x)                 worked out from other fields: written only
-//   v.object(key, f), v.object_if(key, has, f)     one object; null where it has nothing
+//   v.object(key, f), v.object_or_null(key, x)     one object; null where there is none
 //   v.list(key, items, f)             objects
 //   v.named(key, items, name, f)      objects by the member `name`
 //   v.by_rank(key, ranks, f)          more of the ranks that are known already
@@ -73,10 +73,19 @@ void summary_fields(V& v, Like<Evidence> auto& evidence) {
 }
 
 template <class V>
+void summary_fields(V& v, Like<Saving> auto& saving) {
+  auto& [share, low, high, caveat] = saving;
+  v("share", share);
+  v("low", low);
+  v("high", high);
+  v.or_null("caveat", caveat);
+}
+
+template <class V>
 void summary_fields(V& v, Like<Finding> auto& finding) {
   auto& [id, kind, severity, job_scope, of_seen, ranks, victims, phase, cause, explained_by, pattern, first_step,
-         last_step, detected_step, cost_share, cost_seconds, saves_share, confidence, coverage, clock, section, title,
-         action, evidence] = finding;
+         last_step, detected_step, cost_share, cost_seconds, saves, confidence, coverage, clock, section, title, action,
+         evidence] = finding;
   v("id", id);
   v("kind", kind);
   v("severity", severity);
@@ -101,7 +110,7 @@ void summary_fields(V& v, Like<Finding> auto& finding) {
     cost("share", cost_share);
     cost("seconds", cost_seconds);
   });
-  v.object_if("saves", saves_share && std::isfinite(*saves_share), [&](auto& saves) { saves("share", saves_share); });
+  v.object_or_null("saves", saves);
   v("confidence", confidence);
   v("coverage", coverage);
   v("clock", clock);

@@ -74,10 +74,10 @@ class SummaryWriter {
     fields(part);
     out[key] = std::move(part.out);
   }
-  template <class F>
-  void object_if(const char* key, bool has, F fields) {
-    if (has)
-      object(key, fields);
+  template <class T>
+  void object_or_null(const char* key, const std::optional<T>& value) {
+    if (value)
+      object(key, [&](auto& part) { summary_fields(part, *value); });
     else
       out[key] = nullptr;
   }

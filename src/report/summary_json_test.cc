@@ -38,6 +38,9 @@ TEST(SummaryJson, HasTheShapeThatReadersRelyOn) {
   EXPECT_EQ(j["primary"]["phase"], "backward");
   EXPECT_EQ(j["primary"]["steps"]["detected"], 19);
   EXPECT_EQ(j["primary"]["saves"]["share"], 0.6146);
+  EXPECT_EQ(j["primary"]["saves"]["low"], 0.5283);
+  EXPECT_EQ(j["primary"]["saves"]["high"], 0.6251);
+  EXPECT_EQ(j["primary"]["saves"]["caveat"], "other programs use cores of the host");
   EXPECT_EQ(j["primary"]["doc"], "findings/compute-straggler");
   EXPECT_EQ(j["sections"].size(), 4u);
   EXPECT_EQ(j["sections"]["step_time"]["diagnosis"], "COMPUTE_STRAGGLER");

@@ -73,9 +73,9 @@ class SummaryReader {
     SummaryReader part(fields_.child(key));
     fields(part);
   }
-  template <class F>
-  void object_if(const char* key, bool, F fields) {
-    object(key, fields);
+  template <class T>
+  void object_or_null(const char* key, std::optional<T>& value) {
+    if (fields_.has(key)) object(key, [&](auto& part) { summary_fields(part, value.emplace()); });
   }
   template <class T>
   void list(const char* key, std::vector<T>& items) {

@@ -23,6 +23,18 @@ TEST(SummaryRead, MissingOptionalFieldsReadAsNotMeasured) {
   EXPECT_EQ(read->sections.size(), 4u);
 }
 
+TEST(SummaryRead, ASavingWithoutARangeIsOfAnOlderFile) {
+  const Result<Snapshot> read = read_summary(
+      R"({"schema_version":"1.0","run":{"name":"a"},"findings":[{"kind":"GC_PAUSE","saves":{"share":0.25}},{"kind":"HANG","saves":null}]})");
+  ASSERT_TRUE(read) << read.error().message;
+  ASSERT_EQ(read->findings.size(), 2u);
+  ASSERT_TRUE(read->findings[0].saves);
+  EXPECT_EQ(read->findings[0].saves->share, 0.25);
+  EXPECT_FALSE(read->findings[0].saves->low || read->findings[0].saves->high);
+  EXPECT_EQ(read->findings[0].saves->caveat, "");
+  EXPECT_FALSE(read->findings[1].saves);
+}
+
 TEST(SummaryRead, UnknownFieldsOfANewerMinorVersionAreIgnored) {
   EXPECT_TRUE(read_summary(R"({"schema_version":"1.7","run":{"new":[1,{"x":2}]},"another":{}})"));
 }

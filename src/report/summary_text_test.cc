@@ -32,6 +32,23 @@ size_t widest(const std::string& text) {
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
+std::string saves_line(Saving saves) {
+  Snapshot s = examples::straggler();
+  s.findings[0].saves = std::move(saves);
+  std::string text = std::regex_replace(summary_text(s), std::regex("\n *"), " ");
+  return text.substr(text.find("Saves"), text.find("Next") - text.find("Saves"));
+}
+
+TEST(SummaryText, ASavingIsARangeANarrowOneANumber) {
+  const std::string wide = saves_line({.share = 0.37, .low = 0.3, .high = 0.372, .caveat = "nobody knows"});
+  EXPECT_TRUE(has(wide, "30 to 37 % of wall time when fixed: the mean step goes from")) << wide;
+  EXPECT_TRUE(has(wide, "The range is wide: nobody knows")) << wide;
+  const std::string narrow = saves_line({.share = 0.37, .low = 0.36, .high = 0.375, .caveat = "nobody knows"});
+  EXPECT_TRUE(has(narrow, "37 % of wall time when fixed")) << narrow;
+  EXPECT_FALSE(has(narrow, " to 38") || has(narrow, "nobody")) << narrow;
+  EXPECT_TRUE(has(saves_line({.share = 0.37}), "37 % of wall time when fixed"));
+}
+
 TEST(SummaryText, TheVerdictComesFirst) {
   const auto lines = lines_of(summary_text(examples::straggler()));
   EXPECT_EQ(lines[4], "  COMPUTE STRAGGLER  crit");
@@ -42,7 +59,7 @@ TEST(SummaryText, ThenWhatItCostsWhatToDoAndWhy) {
   const std::string text = summary_text(examples::straggler());
   const std::vector<std::string> order = {"COMPUTE STRAGGLER  crit",
                                           "  Costs   61 % of wall time, 11.7 s",
-                                          "the mean step goes from 79.6 ms to 30.7 ms",
+                                          "the mean step goes from 79.6 ms to between 29.8 ms and",
                                           "  Next    Look at what rank 1 does",
                                           "  Why     backward own  rank 1  63.0 ms  others 14.2 ms",
                                           "in nearly every step · steps 0 to 239, detected at step 19",

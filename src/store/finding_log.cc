@@ -56,7 +56,7 @@ uint64_t FindingLog::put(int32_t attempt, const std::vector<Finding>& findings, 
 Status FindingLog::upsert(Statement& statement, const Key& key, const Entry& entry, Database& db) {
   const Finding& f = entry.finding;
   const std::string victims = json_list(f.victims), json = to_json_ ? to_json_(f) : std::string();
-  const std::optional<double> saves = f.saves_share ? number(*f.saves_share) : std::nullopt;
+  const std::optional<double> saves = f.saves ? number(f.saves->share) : std::nullopt;
   const bool ok =
       statement
           .bind(std::get<0>(key), std::get<1>(key), name(f.severity), f.scope(), std::get<2>(key), victims,

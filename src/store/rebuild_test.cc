@@ -67,8 +67,8 @@ TEST_P(Rebuild, SaysWhatTheLiveEngineSaid) {
     for (const Finding& is : again->findings) {
       if (was.kind != is.kind || was.ranks != is.ranks || was.phase != is.phase) continue;
       EXPECT_NEAR(was.cost_share, is.cost_share, 0.02) << was.kind;
-      if (was.saves_share && is.saves_share) {
-        EXPECT_NEAR(*was.saves_share, *is.saves_share, 0.02) << was.kind;
+      if (was.saves && is.saves) {
+        EXPECT_NEAR(was.saves->share, is.saves->share, 0.02) << was.kind;
       }
     }
   }

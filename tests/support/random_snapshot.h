@@ -135,7 +135,10 @@ class RandomSnapshot {
     void rounded(std::string_view, std::vector<float>& list) { list = any.points(ranks); }
     void derived(std::string_view, const auto&...) {}
     void object(std::string_view, auto fields) { fields(*this); }
-    void object_if(std::string_view, bool, auto fields) { fields(*this); }
+    template <class T>
+    void object_or_null(std::string_view, std::optional<T>& value) {
+      if (any.chance()) summary_fields(*this, value.emplace());
+    }
     template <class T>
     void list(std::string_view, std::vector<T>& items) {
       constexpr bool kLong = std::is_same_v<T, RankStat> || std::is_same_v<T, StepPoint>;

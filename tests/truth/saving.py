@@ -45,11 +45,14 @@ def main() -> int:
                 print("no primary finding\n" + slow.stderr[-2000:])
                 return 1
             named &= primary["kind"] == kind and primary["ranks"] == [1] and primary["phase"] == phase
-            predicted.append((primary["saves"] or {}).get("share") or 0.0)
+            saves = primary["saves"] or {}
+            predicted.append(saves.get("share") or 0.0)
             realised.append((wall_s(slow) - wall_s(fast)) / wall_s(slow))
+            low, high = saves.get("low") or 0.0, saves.get("high") or 0.0
+            held = "held" if low <= realised[-1] <= high else "did not hold"
             print(
-                f"pair {i}: {brief(primary)}; predicted {predicted[-1]:.3f}, realised {realised[-1]:.3f} "
-                f"({wall_s(slow):.2f} s -> {wall_s(fast):.2f} s)",
+                f"pair {i}: {brief(primary)}; predicted {predicted[-1]:.3f} ({low:.3f} to {high:.3f} {held}), "
+                f"realised {realised[-1]:.3f} ({wall_s(slow):.2f} s -> {wall_s(fast):.2f} s)",
                 flush=True,
             )
     said, real = statistics.median(predicted), statistics.median(realised)

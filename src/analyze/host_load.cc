@@ -1,0 +1,24 @@
+#include "analyze/host_load.h"
+
+#include <algorithm>
+
+namespace stepscope {
+
+namespace {
+
+constexpr double kShareOfPairs = 0.5, kNoticedCores = 0.05, kUsualDelay = 0.02;
+
+}  // namespace
+
+double HostLoad::most_slowdown_per_peer(int ranks) const {
+  if (ranks < 2) return 0;
+  if (cores <= 0) return 1;
+  const auto slowdown = [&](int computing) {
+    return std::max(1.0, (computing * rank_cores + others_cores) / (kShareOfPairs * cores));
+  };
+  return std::min(1.0, (slowdown(ranks) / slowdown(1) - 1) / (ranks - 1));
+}
+
+bool HostLoad::has_strangers() const { return others_cores >= kNoticedCores * cores && run_delay > kUsualDelay; }
+
+}  // namespace stepscope

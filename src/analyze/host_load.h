@@ -1,0 +1,23 @@
+// How much the cores of one host are asked for while a run is on it, as sampled from outside. Plain values; the agent
+// fills them through diagnose/host_view.h.
+#pragma once
+
+#include <optional>
+
+namespace stepscope {
+
+struct HostLoad {
+  double cores = 0;         // that the ranks may use, counted as the kernel does; 0 = not known
+  double rank_cores = 1;    // that one rank asks for while it computes, at least its own thread
+  double others_cores = 0;  // used by processes that belong to no rank
+  double run_delay = 0;     // share of time that the ranks' main threads were ready to run and had no core
+
+  // By how much a rank's work is slowed down for each other rank that computes at once, at most: as if the cores came
+  // in pairs that share everything, which is what two hardware threads of one core are at worst. 0 where half of the
+  // cores is enough for all `ranks` and everybody else. Nothing is known: 1, as if all ranks shared one core.
+  double most_slowdown_per_peer(int ranks) const;
+  // Processes that belong to no rank take so much that steps depend on them.
+  bool has_strangers() const;
+};
+
+}  // namespace stepscope
