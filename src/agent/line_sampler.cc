@@ -22,7 +22,7 @@ size_t answers_in(const CodeSamples& code, int rank, const LineScope& scope) {
   const auto found = code.find(rank);
   if (found == code.end()) return 0;
   return static_cast<size_t>(std::count_if(found->second.begin(), found->second.end(),
-                                           [&](const CodeSample& sample) { return scope.holds(sample); }));
+                                           [&](const CodeSample& s) { return !s.beside && scope.holds(s); }));
 }
 
 }  // namespace
@@ -73,7 +73,25 @@ void LineSampler::choose(Pipeline& pipeline, uint64_t now_ns) {
   }
 }
 
-void LineSampler::take(Asked& asked, const RankTail& tail) {
+// 0 = nobody else, or there is no need to.
+uint32_t LineSampler::other_thread(Asked& asked, const RankTail& tail) {
+  const bool waits = static_cast<double>(asked.without_gil) >= kWaitsForGil * static_cast<double>(asked.met);
+  if (asked.met < kFewest || !waits || asked.questions % 2 == 0) return 0;
+  const uint32_t training = training_thread(tail);
+  auto now = ticks_of_namesakes(tail.identity().pid, training);
+  uint32_t busiest = 0;
+  uint64_t most = 0;
+  for (const auto& [thread, ticks] : now) {
+    const auto before = asked.ticks.find(thread);
+    const uint64_t used = before == asked.ticks.end() ? 0 : ticks - std::min(ticks, before->second);
+    if (thread == training || asked.no_python.contains(thread) || used <= most) continue;
+    busiest = thread, most = used;
+  }
+  asked.ticks = std::move(now);
+  return busiest;
+}
+
+void LineSampler::take(Asked& asked, Pipeline& pipeline, const RankTail& tail) {
   const auto reading = tail.stack();
   if (!reading) return;
   const bool ours = reading->request == asked.request;
@@ -84,6 +102,15 @@ void LineSampler::take(Asked& asked, const RankTail& tail) {
   Waiting answer{.at_ns = static_cast<int64_t>(reading->time_ns), .pc = reading->pc};
   answer.sample.holds_gil = (reading->flags & blackbox::kStackHoldsGil) != 0;
   answer.sample.take_frames(frames_of(*reading));
+  if (asked.beside != 0) {
+    if (reading->flags & blackbox::kStackNoPython) {
+      asked.no_python.insert(asked.beside);
+    } else {
+      answer.sample.beside = true;
+      pipeline.engine().note_code(asked.rank, std::move(answer.sample));
+    }
+    return;
+  }
   if (asked.waiting.size() >= kMostWaiting) asked.waiting.erase(asked.waiting.begin());
   asked.waiting.push_back(std::move(answer));
 }
@@ -99,6 +126,8 @@ void LineSampler::settle(Asked& asked, Pipeline::TailId id, Pipeline& pipeline) 
     answer.sample.stay_ms = static_cast<double>(stay->end_ns - stay->begin_ns) * 1e-6;
     answer.sample.module = module_at(tail.identity().pid, answer.pc);
     answer.sample.in_interpreter = is_interpreter(answer.sample.module);
+    ++asked.met;
+    asked.without_gil += answer.sample.without_gil();
     pipeline.engine().note_code(asked.rank, std::move(answer.sample));
     return true;
   });
@@ -108,10 +137,14 @@ void LineSampler::ask(Asked& asked, const RankTail& tail, uint64_t now_ns) {
   if (now_ns < asked.next_ns || asked.open) return;  // a question that waits is enough
   // Moments that nobody in the program can keep step with.
   std::uniform_int_distribution<uint64_t> pause(kShortestNs, kLongestNs);
-  asked.asked_ns = now_ns;
   asked.next_ns = now_ns + pause(random_);
+  const uint64_t began_ns = tail.identity().process_start_ns;
+  const double allowed_ns = now_ns > began_ns ? kMostOfTime * static_cast<double>(now_ns - began_ns) : 0;
+  if (static_cast<double>(asked.questions + 1) * static_cast<double>(kCostNs) > allowed_ns) return;
+  asked.asked_ns = now_ns;
   asked.request = static_cast<uint16_t>(kLineRequests | next_request_++);
-  asked.open = ask_for_stack(tail, asked.request).empty();
+  asked.beside = other_thread(asked, tail);
+  asked.open = ask_for_stack(tail, asked.request, asked.beside).empty();
   asked.deaf = !asked.open;
   asked.questions += asked.open;
 }
@@ -126,14 +159,15 @@ void LineSampler::look(Pipeline& pipeline, uint64_t now_ns, bool quiet) {
       continue;
     }
     const RankTail& tail = pipeline.tail(id);
-    if (asked.open) take(asked, tail);
+    if (asked.open) take(asked, pipeline, tail);
     settle(asked, id, pipeline);
     const bool gone = tail.ended() || tail.leaving();
     if (gone) asked.wanted = false;
     const bool needed = !gone && (asked.wanted || asked.open || !asked.waiting.empty());
     pipeline.watch_phases(id, needed);
     if (!needed) continue;
-    const int64_t oldest_ns = asked.waiting.empty() ? static_cast<int64_t>(now_ns - kShortestNs) : asked.waiting[0].at_ns;
+    const int64_t oldest_ns =
+        asked.waiting.empty() ? static_cast<int64_t>(now_ns - kShortestNs) : asked.waiting[0].at_ns;
     pipeline.forget_phases_before(id, std::min(oldest_ns, static_cast<int64_t>(now_ns - kShortestNs)));
     if (asked.wanted && !quiet) ask(asked, tail, now_ns);
   }

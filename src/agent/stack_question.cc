@@ -25,12 +25,16 @@ bool queue_signal(int pid, uint32_t thread, int signal, uint16_t request) {
 
 }  // namespace
 
-std::string ask_for_stack(const RankTail& tail, uint16_t request) {
+uint32_t training_thread(const RankTail& tail) {
+  const uint32_t known = tail.whereabouts().thread();
+  return known ? known : static_cast<uint32_t>(tail.identity().pid);
+}
+
+std::string ask_for_stack(const RankTail& tail, uint16_t request, uint32_t thread) {
   const int signal = tail.stack_signal();
   if (signal == 0) return tail.no_stacks();
   const int pid = tail.identity().pid;
-  const uint32_t known = tail.whereabouts().thread();
-  const uint32_t thread = known ? known : static_cast<uint32_t>(pid);
+  if (thread == 0) thread = training_thread(tail);
   if (!listens_to(pid, thread, signal)) return "the thread does not listen to signal " + std::to_string(signal);
   if (!queue_signal(pid, thread, signal, request)) return "the signal could not be sent: " + errno_text(errno);
   return "";

@@ -17,7 +17,9 @@ inline constexpr uint16_t kLineRequests = 0x8000;  // bit of the numbers of line
 
 // "" = sent, the answer comes under this number; else why not. Only a process that catches the signal is sent one: it
 // would end another.
-std::string ask_for_stack(const RankTail& tail, uint16_t request);
+// `thread`: 0 = the one that trains.
+std::string ask_for_stack(const RankTail& tail, uint16_t request, uint32_t thread = 0);
+uint32_t training_thread(const RankTail& tail);
 
 std::vector<CodeLine> frames_of(const blackbox::StackReading& reading);
 

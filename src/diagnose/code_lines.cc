@@ -79,16 +79,12 @@ std::map<Key, Met> met(const std::vector<const CodeSample*>& samples, Level leve
   return out;
 }
 
-bool starts_with_libc(const std::string& module) {
-  return module.starts_with("libc.") || module.starts_with("libc-") || module.starts_with("[vdso]");
-}
-
 std::string what_it_does(const std::vector<const CodeSample*>& there) {
   double blocked = 0, native = 0, python = 0;
   std::map<std::string, double> modules;
   for (const CodeSample* s : there) {
     python += s->in_interpreter;
-    const bool waits = !s->in_interpreter && !s->holds_gil && starts_with_libc(s->module);
+    const bool waits = s->without_gil();
     blocked += waits;
     if (s->in_interpreter || waits || s->module.empty()) continue;
     ++native, ++modules[s->module];
@@ -127,6 +123,7 @@ class Search {
  private:
   void take(const std::vector<CodeSample>& all, std::vector<const CodeSample*>& in, double& count) const {
     for (const CodeSample& sample : all) {
+      if (sample.beside) continue;
       ++count;
       if (scope_.holds(sample) && !sample.program.empty()) in.push_back(&sample);
     }
@@ -142,7 +139,8 @@ class Search {
       if (decisive ? !line.decisive : line.share < kToldShare) continue;
       const double depth = m.depth / m.hits;
       // Of callers all but the innermost hold each other's time.
-      const bool better = !best || (level == Level::kCaller && decisive ? depth < best_depth : line.share > best->share);
+      const bool better =
+          !best || (level == Level::kCaller && decisive ? depth < best_depth : line.share > best->share);
       if (!better) continue;
       describe(line, key, m, level);
       best = std::move(line);
@@ -227,16 +225,29 @@ std::string peer_words(const LineShare& line) {
 
 }  // namespace
 
+bool CodeSample::without_gil() const {
+  const bool libc = module.starts_with("libc.") || module.starts_with("libc-") || module.starts_with("[vdso]");
+  return !in_interpreter && !holds_gil && libc;
+}
+
 void CodeSample::take_frames(const std::vector<CodeLine>& frames) {
   // Wrappers that call what was meant.
-  static const std::set<std::string> kWrappers = {"wrapper",     "wrapped",  "inner",     "decorate_context",
-                                                  "decorated",   "_fn",      "_call_impl", "_wrapped_call_impl",
-                                                  "__call__",    "_wrapper", "__torch_function__"};
+  static const std::set<std::string> kWrappers = {"wrapper",
+                                                  "wrapped",
+                                                  "inner",
+                                                  "decorate_context",
+                                                  "decorated",
+                                                  "_fn",
+                                                  "_call_impl",
+                                                  "_wrapped_call_impl",
+                                                  "__call__",
+                                                  "_wrapper",
+                                                  "__torch_function__"};
   const auto own = std::find_if(frames.begin(), frames.end(), [](const CodeLine& f) { return !is_library(f); });
   for (auto at = own; at != frames.begin();) {
     --at;
     callee = *at;
-    if (!kWrappers.contains(at->function)) break;
+    if (!kWrappers.contains(at->function.substr(at->function.rfind('.') + 1))) break;  // of a qualified name the last
   }
   for (auto at = own; at != frames.end() && program.size() < kMostLines; ++at)
     if (!is_library(*at)) program.push_back(*at);
@@ -289,10 +300,54 @@ std::optional<LineShare> line_of(const Finding& f, const CodeSamples& samples) {
   return line;
 }
 
+std::optional<GilHolder> gil_holder(const Finding& f, const CodeSamples& samples) {
+  const auto scope = line_scope(f);
+  if (!scope) return std::nullopt;
+  std::optional<GilHolder> most;
+  for (const auto& [rank, list] : samples) {
+    if (!f.ranks.empty() && std::find(f.ranks.begin(), f.ranks.end(), rank) == f.ranks.end()) continue;
+    double of_training = 0, waiting = 0, holds = 0;
+    GilHolder holder{.rank = rank};
+    std::map<std::string, int> places;
+    for (const CodeSample& s : list) {
+      if (s.beside) {
+        ++holder.looks;
+        if (s.holds_gil) ++holds, ++places[s.program.empty() ? "" : place_text(s.program.front())];
+      } else if (scope->holds(s)) {
+        ++of_training;
+        waiting += s.without_gil();
+      }
+    }
+    if (holder.looks < kFewest || of_training < kFewest || waiting < kWaitsForGil * of_training) continue;
+    holder.share = holds / static_cast<double>(holder.looks);
+    if (holder.share < kDecisive || (most && most->share >= holder.share)) continue;
+    holder.place = std::max_element(places.begin(), places.end(), [](const auto& a, const auto& b) {
+                     return a.second < b.second;
+                   })->first;
+    most = holder;
+  }
+  return most;
+}
+
+namespace {
+
+void add_holder(Finding& f, const GilHolder& holder, bool decisive) {
+  f.evidence.push_back({"gil_holder_share", holder.rank, holder.share, {}, holder.place});
+  if (!decisive) return;
+  f.title += formatted("; another thread{} holds the GIL, at {}",
+                       f.ranks.size() == 1 ? "" : formatted(" of rank {}", holder.rank), holder.place);
+  f.action =
+      formatted("Move what {} does into another process: Python threads share one lock. {}", holder.place, f.action);
+}
+
+}  // namespace
+
 void add_line(Finding& f, const CodeSamples& samples) {
   if (f.severity == Severity::kInfo) return;
   const auto scope = line_scope(f);
   const auto line = line_of(f, samples);
+  if (const auto holder = gil_holder(f, samples); holder && !holder->place.empty())
+    add_holder(f, *holder, !line || !line->decisive);
   if (!line) return;
   const std::optional<int> rank = line->rank >= 0 ? std::optional(line->rank) : std::nullopt;
   const std::string beside = peer_words(*line);
@@ -305,7 +360,10 @@ void add_line(Finding& f, const CodeSamples& samples) {
   if (!line->decisive) return;
   f.title += formatted("; {} of {} at {}", format_percent(line->share), time_words(f, *scope), line->place);
   if (!beside.empty()) f.title += ", " + beside;
-  f.action = formatted("See {}{}. {}", line->place, line->how.empty() ? "" : " (" + line->how + ")", f.action);
+  const std::string see = formatted("See {}{}", line->place, line->how.empty() ? "" : " (" + line->how + ")");
+  // What these two would have measured next is known now.
+  const bool measured = f.kind == FindingKind::kWaitHeavy || f.kind == FindingKind::kUnexplainedLoss;
+  f.action = measured ? see + ": do it less often, faster, or off the training thread" : see + ". " + f.action;
 }
 
 }  // namespace stepscope

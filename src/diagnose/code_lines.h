@@ -1,11 +1,12 @@
-// Lines of the program's code that hold the time a finding is about. From answers of ranks to "where are you?", asked at
-// random moments (agent/line_sampler.h): how often a line is met in a phase is its share of the phase's time.
+// Lines of the program's code that hold the time a finding is about. From answers of ranks to "where are you?", asked
+// at random moments (agent/line_sampler.h): how often a line is met in a phase is its share of the phase's time.
 //
 //   line_scope(finding) ─▶ which samples count     line_of(finding, samples) ─▶ the line, its share, how sure that is
 //
 // A line is named for a finding
 //   of the whole job   by its share of the samples that lie in the finding's phase
-//   of a late rank     by its share of what the rank spends there beyond a healthy peer: both ranks walk through the same
+//   of a late rank     by its share of what the rank spends there beyond a healthy peer: both ranks walk through the
+//   same
 //                      lines, and what is as frequent on the peer explains nothing
 //   of pauses          by its share of the samples that lie in stays as long as the pauses
 // Of a line the whole stack counts: the innermost line of the program that has kDecisive of the time, or else the
@@ -30,12 +31,15 @@ struct CodeSample {
   Category phase = Category::kUnattributed;  // in a stall what it interrupts
   bool stalled = false;                      // it waits for other ranks, or for a transfer
   double stay_ms = 0;                        // the stretch of that phase that the moment lies in
+  bool beside = false;                       // of another thread of the rank, not the one that trains
   bool holds_gil = false;
   bool in_interpreter = false;    // Python code ran, not native code
   std::string module;             // of the instruction: "libtorch_cpu.so"; "" = not known
   std::vector<CodeLine> program;  // lines of the program itself, innermost first, at most kMostLines
   CodeLine callee;                // what the innermost of them has called in a library; line 0 = nothing
 
+  // The thread neither runs Python nor holds the GIL: it waits for it, for something else, or sleeps.
+  bool without_gil() const;
   void take_frames(const std::vector<CodeLine>& frames);  // innermost first
 };
 
@@ -43,10 +47,10 @@ using CodeSamples = std::map<int, std::vector<CodeSample>>;  // by rank
 
 // Which samples tell of a finding.
 struct LineScope {
-  uint32_t phases = 0;      // bits of Category
-  bool stalled = false;     // in stalls, otherwise outside of them
+  uint32_t phases = 0;       // bits of Category
+  bool stalled = false;      // in stalls, otherwise outside of them
   bool beyond_peer = false;  // what a healthy rank does as well is no answer
-  double stay_ms = 0;       // in stays of at least that
+  double stay_ms = 0;        // in stays of at least that
 
   bool holds(const CodeSample& sample) const;
 };
@@ -66,10 +70,21 @@ struct LineShare {
 
 inline constexpr double kDecisive = 0.5;
 inline constexpr size_t kFewest = 8;
+inline constexpr double kWaitsForGil = 0.25;  // of a training thread's answers: who holds the GIL is worth a question
 
 std::optional<LineShare> line_of(const Finding& finding, const CodeSamples& samples);
 
-// Carries it into the finding: evidence `line`; where it is decisive title and action too.
+// Another thread of a rank that holds the GIL while the training thread waits.
+struct GilHolder {
+  std::string place;
+  int rank = -1;
+  double share = 0;  // of the looks at that thread
+  size_t looks = 0;
+};
+std::optional<GilHolder> gil_holder(const Finding& finding, const CodeSamples& samples);
+
+// Carries it into the finding: evidence; what is decisive stands in title and action too, a line before a holder of the
+// GIL.
 void add_line(Finding& finding, const CodeSamples& samples);
 
 }  // namespace stepscope

@@ -57,6 +57,7 @@ TEST(CodeLines, FewSamplesSayNothing) {
   add(samples[0], 1, Category::kUnattributed, {kLoop});
   add_line(f, samples);
   EXPECT_EQ(f.title, "T; 100 % of it at train.py:61 loop");
+  EXPECT_EQ(f.action, "See train.py:61 loop: do it less often, faster, or off the training thread");
   EXPECT_EQ(evidence(f, "line_share")->text, "train.py:61 loop");
   EXPECT_DOUBLE_EQ(*evidence(f, "line_share")->value, 1);
   EXPECT_DOUBLE_EQ(*evidence(f, "line_samples")->value, 8);
@@ -67,7 +68,7 @@ TEST(CodeLines, TheLibraryFunctionThatTheLineCallsIsNamedBehindItsWrappers) {
   add(samples[0], 10, Category::kUnattributed,
       {{9, "recv", "/a/site-packages/torch/c10d.py"},
        {3067, "all_gather_object", "/a/site-packages/torch/distributed/distributed_c10d.py"},
-       {83, "wrapper", "/a/site-packages/torch/distributed/c10d_logger.py"},
+       {83, "_exception_logger.<locals>.wrapper", "/a/site-packages/torch/distributed/c10d_logger.py"},
        kLoop});
   EXPECT_EQ(line_of(finding(FindingKind::kWaitHeavy, "unattributed"), samples)->place,
             "train.py:61 loop (distributed/distributed_c10d.py:3067 all_gather_object)");
@@ -86,7 +87,8 @@ TEST(CodeLines, AFunctionWhoseLinesShareTheTimeIsNamedAsAWhole) {
 TEST(CodeLines, ManyFunctionsAreNamedByTheInnermostLineThatCallsThem) {
   CodeSamples samples;
   for (int i = 0; i < 10; ++i)
-    add(samples[0], 2, Category::kUnattributed, {{5, "part" + std::to_string(i), "/x/parts.py"}, kMetric, kLoop, kMain});
+    add(samples[0], 2, Category::kUnattributed,
+        {{5, "part" + std::to_string(i), "/x/parts.py"}, kMetric, kLoop, kMain});
   const auto line = line_of(finding(FindingKind::kWaitHeavy, "unattributed"), samples);
   EXPECT_EQ(line->place, "metric.py:30 metric");
   EXPECT_DOUBLE_EQ(line->share, 1);
@@ -122,6 +124,7 @@ TEST(CodeLines, OfAStragglerTheLineIsWhereItDiffersFromAPeer) {
   EXPECT_DOUBLE_EQ(line->peer_share, 0);
   add_line(f, samples);
   EXPECT_EQ(f.title, "T; 83 % of its extra time at augment.py:40 rotate, where rank 0 never is");
+  EXPECT_EQ(f.action, "See augment.py:40 rotate. A");
 }
 
 // The same work, slower: there is no line that differs.
@@ -174,6 +177,25 @@ TEST(CodeLines, WhatALineDoesIsTold) {
   EXPECT_EQ(how("libc.so.6", false, false), "asleep or waiting");
   EXPECT_EQ(how("libc.so.6", false, true), "native code of libc.so.6");
   EXPECT_EQ(how("libtorch_cpu.so", false, true), "native code of libtorch_cpu.so");
+}
+
+// The training thread waits all over the program, and the other thread holds the GIL.
+TEST(CodeLines, WhoHoldsTheGilWhileTheTrainingThreadWaitsIsNamed) {
+  CodeSamples samples;
+  for (int i = 0; i < 10; ++i)
+    add(samples[1], 2, Category::kForward, {{10 + 10 * i, "f" + std::to_string(i), "/x/net.py"}});
+  for (CodeSample& s : samples[1]) s.module = "libc.so.6";
+  add(samples[1], 8, Category::kUnattributed, {{7, "crunch", "/x/data.py"}});
+  add(samples[1], 2, Category::kUnattributed, {{9, "idle", "/x/data.py"}});
+  for (size_t i = 20; i < 30; ++i) samples[1][i].beside = true, samples[1][i].holds_gil = i < 28;
+  Finding f = finding(FindingKind::kComputeStraggler, "forward", {1});
+  add_line(f, samples);
+  EXPECT_EQ(f.title, "T; another thread holds the GIL, at data.py:7 crunch");
+  EXPECT_DOUBLE_EQ(*evidence(f, "gil_holder_share")->value, 0.8);
+  // It has the GIL as well as it may where the training thread runs.
+  for (CodeSample& s : samples[1])
+    if (!s.beside) s.in_interpreter = s.holds_gil = true, s.module = "python3.11";
+  EXPECT_FALSE(gil_holder(f, samples));
 }
 
 TEST(CodeLines, KindsThatNoLineExplainsHaveNone) {

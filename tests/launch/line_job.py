@@ -68,6 +68,16 @@ class Slow:
         return (int, ())
 
 
+def shares_the_gil(step):
+    return sum(k % 7 == step % 7 for k in range(100_000))
+
+
+def crunch():
+    while training:
+        for k in range(1_000_000):
+            k * k % 7  # here shares_the_gil
+
+
 def hold_the_lock():
     while training:
         with lock:
@@ -87,7 +97,7 @@ class Model(torch.nn.Module):
 
 
 def augment(x):
-    for _ in range(200):
+    for _ in range(12):
         x = x.sort(dim=1).values.flip(0).flip(0)  # here augments_on_one_rank
     return x
 
@@ -116,6 +126,8 @@ optimizer = torch.optim.SGD(model.parameters(), 0.01)
 between = globals().get(FAULT, nothing)
 if FAULT == "waits_for_a_lock":
     threading.Thread(target=hold_the_lock, daemon=True).start()
+if FAULT == "shares_the_gil":
+    threading.Thread(target=crunch, daemon=True).start()
 losses = []
 for step, x in enumerate(torch.utils.data.DataLoader(Data(), batch_size=4)):
     optimizer.zero_grad()

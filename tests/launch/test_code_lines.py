@@ -30,13 +30,14 @@ class Run:
         job = [PYTHON, str(JOB), fault]
         if ranks > 1:
             job[1:1] = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
-        done = launch.run("run", "--run-name", name, *options, "--", *job, timeout=240, env={"CUDA_VISIBLE_DEVICES": ""})
+        words = ["run", "--run-name", name, "--html-report", *options, "--", *job]
+        done = launch.run(*words, timeout=240, env={"CUDA_VISIBLE_DEVICES": ""})
         assert done.returncode == 0, done.stderr.decode()
         self.losses = sorted(re.findall(rb"losses ([^\n]*)", done.stdout))
         self.summary = launch.summary(name)
         log = (launch.run_dir(name) / "agent.log").read_text()
         self.account = re.findall(r"stacks for lines of code: (.*)", log)[-1]
-        self.text = (launch.run_dir(name) / "final_summary.txt").read_text()
+        self.text = " ".join((launch.run_dir(name) / "final_summary.txt").read_text().split())
         self.page = (launch.run_dir(name) / "final_summary.html").read_text()
         print(fault, self.account, *(f"\n  {f['kind']} {f['title']}" for f in self.summary["findings"]))
 
@@ -74,7 +75,16 @@ def test_the_line_is_named(launch, fault, ranks, kinds):
     share = next(e for e in finding["evidence"] if e["name"] == "line_share")
     assert share["value"] >= 0.5 and f"line_job.py:{named_lines(finding)[0]}" in share["text"]
     assert finding["title"] in run.text and f"line_job.py:{named_lines(finding)[0]}" in run.page
-    assert 0 < run.questions() <= ranks * run.summary["run"]["duration_s"] * 10  # no more than one in 100 ms
+    assert 0 < run.questions() <= ranks * run.summary["run"]["duration_s"] * 10
+
+
+@pytest.mark.slow
+def test_the_thread_that_holds_the_gil_is_named(launch):
+    run = Run(launch, "shares_the_gil", 1)
+    holders = [e for f in run.summary["findings"] for e in f["evidence"] if e["name"] == "gil_holder_share"]
+    assert holders, run.account
+    line = re.match(r"line_job\.py:(\d+) crunch", holders[0]["text"])
+    assert line and abs(int(line[1]) - line_of("shares_the_gil")) <= 2 and holders[0]["value"] >= 0.5, holders
 
 
 @pytest.mark.slow
