@@ -52,7 +52,8 @@ void LineSampler::want(const Finding& f, const LineScope& scope, Pipeline& pipel
     Asked& asked = asked_[here.at(rank)];
     asked.rank = rank;
     const auto [known, fresh] = before.try_emplace(rank, asked.questions);
-    if (asked.questions - known->second < kMost) asked.wanted = true;
+    const int most = counted < kFewest / 2 ? kHopeless : kMost;
+    if (asked.questions - known->second < most) asked.wanted = true;
   }
 }
 

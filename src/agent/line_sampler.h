@@ -31,8 +31,9 @@ class LineSampler {
   static constexpr uint64_t kCostNs =
       300'000;  // a question to a stack of 20 frames takes the rank 0.28 ms (docs/hang.md)
   static constexpr double kMostOfTime = 0.001;
-  static constexpr int kMost = 200;        // questions to a rank for one suspicion
-  static constexpr size_t kEnough = 64;    // answers in the time in question
+  static constexpr int kMost = 200;      // questions to a rank for one suspicion
+  static constexpr int kHopeless = 80;   // without kFewest / 2 answers in the time in question: nothing will come of it
+  static constexpr size_t kEnough = 64;  // answers in the time in question
   static constexpr size_t kMostRanks = 2;  // of one finding that are asked; a peer comes on top
 
   // `seed`: of the moments. `on`: --stacks off says no.

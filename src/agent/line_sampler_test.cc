@@ -1,11 +1,16 @@
 // The process is its own rank: it answers by a signal handler as the recorder's does.
 #include "agent/line_sampler.h"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstring>
+#include <thread>
 
 #include "agent/phase_track.h"
 #include "written_rings.h"
@@ -16,16 +21,22 @@ namespace {
 constexpr uint64_t kMs = 1'000'000;
 
 blackbox::StackBox* g_box = nullptr;
-uint64_t g_now_ns = 0;
-int g_asked = 0;
+std::atomic<uint64_t> g_now_ns = 0;
+uint64_t g_pc = 0;
+long g_trains = 0;
+std::atomic<int> g_asked = 0;
 
 void answer(int, siginfo_t* info, void*) {
   const auto request = static_cast<uint32_t>(info->si_value.sival_int) & 0xffff;
-  const char text[] = "171 get /usr/lib/python3.11/queue.py\n12 loop /x/train.py\n";
-  std::memcpy(g_box->text, text, sizeof text);
+  const bool trains = ::syscall(SYS_gettid) == g_trains;
+  const std::string_view text =
+      trains ? "171 get /usr/lib/python3.11/queue.py\n12 loop /x/train.py\n" : "7 crunch /x/data.py\n";
+  std::memcpy(g_box->text, text.data(), text.size());
   g_box->time_ns = g_now_ns;
-  g_box->frames = 2;
-  g_box->text_bytes = sizeof text - 1;
+  g_box->pc = g_pc;
+  g_box->flags = trains ? 0 : static_cast<uint32_t>(blackbox::kStackHoldsGil);
+  g_box->frames = trains ? 2 : 1;
+  g_box->text_bytes = static_cast<uint32_t>(text.size());
   g_box->answered = 2 * request + 2;
   ++g_asked;
 }
@@ -40,7 +51,9 @@ class LineSamplerTest : public PipelineTest {
     action.sa_flags = SA_SIGINFO;
     ::sigaction(signal_, &action, nullptr);
     writer_ = std::make_unique<Writer>(root_, 0, ::getpid(), 0, 4096, 1);
-    writer_->thread = static_cast<uint32_t>(::syscall(SYS_gettid));
+    g_trains = ::syscall(SYS_gettid);
+    g_pc = 0;
+    writer_->thread = static_cast<uint32_t>(g_trains);
     writer_->header().stack.signal = static_cast<uint32_t>(signal_);
     g_box = &writer_->header().stack;
     g_asked = 0;
@@ -88,6 +101,29 @@ TEST_F(LineSamplerTest, QuestionsAreFewAndEndWhenTheLineIsKnown) {
   EXPECT_GE(g_asked, static_cast<int>(LineSampler::kEnough));
 }
 
+// The training thread is met in libc without the GIL, another thread is busy: it is asked, too.
+TEST_F(LineSamplerTest, TheBusyThreadIsAskedWhetherItHoldsTheGil) {
+  g_pc = reinterpret_cast<uint64_t>(::dlsym(RTLD_DEFAULT, "nanosleep"));
+  std::atomic<bool> over = false;
+  std::thread busy([&] {
+    for (volatile int i = 0; !over; i = i + 1) {}
+  });
+  LineSampler sampler(true);
+  for (int i = 0; i < 40; ++i) {
+    steps(10, 50, sampler);
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));  // of real time: what the kernel counts
+  }
+  over = true;
+  busy.join();
+  const auto said = of_kind(pipeline_->snapshot(), FindingKind::kWaitHeavy);
+  ASSERT_EQ(said.size(), 1u);
+  const auto holder = std::find_if(said[0].evidence.begin(), said[0].evidence.end(),
+                                   [](const Evidence& e) { return e.name == "gil_holder_share"; });
+  ASSERT_NE(holder, said[0].evidence.end());
+  EXPECT_EQ(holder->text, "data.py:7 crunch");
+  EXPECT_DOUBLE_EQ(*holder->value, 1);
+}
+
 TEST_F(LineSamplerTest, AHealthyRankIsNeverAsked) {
   LineSampler sampler(true);
   steps(100, 1, sampler);
@@ -102,6 +138,19 @@ TEST_F(LineSamplerTest, NobodyIsAskedWhereItIsOffOrSomebodyElseAsks) {
   steps(40, 50, quiet, true);
   EXPECT_EQ(g_asked, 0);
   EXPECT_EQ(quiet.wait_ms(g_now_ns, 100), 100);
+}
+
+TEST_F(LineSamplerTest, WhereNoAnswerLiesInTheTimeInQuestionTheQuestionsEnd) {
+  LineSampler sampler(true);
+  for (int i = 0; i < 1200; ++i) {  // met in the optimizer only
+    writer_->busy_step();
+    g_now_ns = writer_->now() - 1 * kMs;
+    pipeline_->pump(writer_->now());
+    sampler.look(*pipeline_, writer_->now(), false);
+    writer_->skip(50 * kMs);
+  }
+  EXPECT_GE(g_asked, LineSampler::kHopeless);
+  EXPECT_LE(g_asked, LineSampler::kHopeless + 1);
 }
 
 TEST_F(LineSamplerTest, WhoIsLeavingIsNotAsked) {

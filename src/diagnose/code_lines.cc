@@ -54,6 +54,7 @@ Interval interval(double hits, double count) {
 // In how many samples, and at which lines.
 struct Met {
   double hits = 0, depth = 0;
+  double at_loader = 0;  // where it asks torch's loader for a batch: the loop's head in every program
   std::map<int, int> lines;
   CodeLine frame;
 };
@@ -73,6 +74,7 @@ std::map<Key, Met> met(const std::vector<const CodeSample*>& samples, Level leve
       Met& m = out[key];
       ++m.hits, ++m.lines[line.line];
       m.depth += static_cast<double>(i);
+      m.at_loader += i == 0 && sample->callee.file.find("utils/data/") != std::string::npos;
       m.frame = line;
     }
   }
@@ -134,6 +136,7 @@ class Search {
     std::optional<LineShare> best;
     double best_depth = 0;
     for (const auto& [key, m] : own) {
+      if (2 * m.at_loader > m.hits) continue;
       const auto found = theirs.find(key);
       LineShare line = weigh(m, found == theirs.end() ? 0 : found->second.hits);
       if (decisive ? !line.decisive : line.share < kToldShare) continue;
@@ -272,6 +275,7 @@ std::optional<LineScope> line_scope(const Finding& f) {
     case FindingKind::kValidationHeavy:
     case FindingKind::kEpochStartStall:
     case FindingKind::kSyncStall:
+    case FindingKind::kInputBound:
       if (phase == 0 || phase == bit(Category::kCompile)) return std::nullopt;
       return LineScope{.phases = phase};
     case FindingKind::kPauseStraggler:

@@ -4,13 +4,14 @@
 //   line_scope(finding) ─▶ which samples count     line_of(finding, samples) ─▶ the line, its share, how sure that is
 //
 // A line is named for a finding
-//   of the whole job   by its share of the samples that lie in the finding's phase
-//   of a late rank     by its share of what the rank spends there beyond a healthy peer: both ranks walk through the
-//   same
-//                      lines, and what is as frequent on the peer explains nothing
-//   of pauses          by its share of the samples that lie in stays as long as the pauses
+//   of the whole job  by its share of the samples that lie in the finding's phase
+//   of a late rank    by its share of what the rank spends there beyond a healthy peer: both walk through the same
+//                     lines, and what is as frequent on the peer explains nothing
+//   of pauses         by its share of the samples that lie in stays as long as the pauses
+//
 // Of a line the whole stack counts: the innermost line of the program that has kDecisive of the time, or else the
-// function, or else the line that calls it. Fewer than kFewest samples say nothing. Pure.
+// function, or else the line that calls it. The line that asks a loader for its next batch is none. Fewer than kFewest
+// samples say nothing. Pure.
 #pragma once
 
 #include <cstdint>

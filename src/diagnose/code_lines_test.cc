@@ -157,6 +157,17 @@ TEST(CodeLines, OfPausesOnlyStaysAsLongAsThePausesCount) {
   EXPECT_EQ(f.title, "T; 100 % of the pauses at metric.py:30 metric");
 }
 
+TEST(CodeLines, OfALoaderInTheProcessTheDatasetsLineIsNamedNotTheLoop) {
+  const CodeLine next{733, "__next__", "/a/site-packages/torch/utils/data/dataloader.py"};
+  CodeSamples samples;
+  add(samples[0], 9, Category::kInputWait, {next, kLoop});
+  Finding f = finding(FindingKind::kInputBound, "input_wait");
+  EXPECT_FALSE(line_of(f, samples));
+  add(samples[0], 27, Category::kInputWait, {{40, "__getitem__", "/x/data.py"}, next, kLoop});
+  add_line(f, samples);
+  EXPECT_EQ(f.title, "T; 75 % of it at data.py:40 __getitem__");
+}
+
 TEST(CodeLines, StallsOfBackwardAreNobodysLine) {
   CodeSamples samples;
   add(samples[0], 30, Category::kBackward, {{51, "loop", "/x/train.py"}});
