@@ -32,7 +32,7 @@ void answer(int, siginfo_t* info, void*) {
   const std::string_view text =
       trains ? "171 get /usr/lib/python3.11/queue.py\n12 loop /x/train.py\n" : "7 crunch /x/data.py\n";
   std::memcpy(g_box->text, text.data(), text.size());
-  g_box->time_ns = g_now_ns;
+  g_box->time_ns = g_now_ns.load();
   g_box->pc = g_pc;
   g_box->flags = trains ? 0 : static_cast<uint32_t>(blackbox::kStackHoldsGil);
   g_box->frames = trains ? 2 : 1;

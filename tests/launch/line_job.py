@@ -112,6 +112,12 @@ class Data(torch.utils.data.Dataset):
         return torch.full((256,), i / (STEPS * 4))
 
 
+def collate(batch):
+    if FAULT == "collates_slowly":
+        time.sleep(0.03)  # here collates_slowly
+    return torch.stack(batch)
+
+
 torch.set_num_threads(1)
 torch.manual_seed(RANK)
 lock, training = threading.Lock(), True
@@ -129,7 +135,7 @@ if FAULT == "waits_for_a_lock":
 if FAULT == "shares_the_gil":
     threading.Thread(target=crunch, daemon=True).start()
 losses = []
-for step, x in enumerate(torch.utils.data.DataLoader(Data(), batch_size=4)):
+for step, x in enumerate(torch.utils.data.DataLoader(Data(), batch_size=4, collate_fn=collate)):
     optimizer.zero_grad()
     for _ in range(3):
         loss = network(x.repeat(64, 1)).square().mean()

@@ -60,6 +60,7 @@ def named_lines(finding: dict) -> list[int]:
         ("logs", 2, {"WAIT_HEAVY"}),
         ("gathers_objects", 2, {"WAIT_HEAVY", "COMM_BOUND", "UNEXPLAINED_LOSS"}),
         ("saves", 1, {"CHECKPOINT_STALL"}),
+        ("collates_slowly", 1, {"INPUT_BOUND"}),
         ("augments_on_one_rank", 2, {"COMPUTE_STRAGGLER"}),
         ("loads_slowly_on_one_rank", 2, {"INPUT_STRAGGLER"}),
         ("pauses_on_one_rank", 2, {"PAUSE_STRAGGLER"}),
