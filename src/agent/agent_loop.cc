@@ -13,6 +13,7 @@
 #include "agent/agent_config.h"
 #include "agent/hang_watch.h"
 #include "agent/host_watch.h"
+#include "agent/line_sampler.h"
 #include "agent/pid_watch.h"
 #include "agent/pipeline.h"
 #include "agent/ring_watch.h"
@@ -106,6 +107,7 @@ class Agent {
   TorchProbe probe_;
   StopWatch stops_;
   HangWatch hang_;
+  LineSampler lines_;
   std::map<Pipeline::TailId, PidWatch> watches_;
   PidWatch child_;
   RunEnd end_;
@@ -131,7 +133,8 @@ Agent::Agent(ControlChannel channel, AgentConfig config, std::vector<Frame> firs
       host_(config_.interval_s, config_.thresholds),
       hang_({.limits = Thresholds::with(config_.thresholds),
              .timeout_s = config_.hang_timeout_s,
-             .stacks = config_.stacks}) {
+             .stacks = config_.stacks}),
+      lines_(config_.stacks, monotonic_ns()) {
   watch(channel_.fd(), kKeyChannel);
   watch(rings_.fd(), kKeyRings);
   if (config_.restarts > 0) {
@@ -385,13 +388,14 @@ int Agent::run() {
     if (!pipeline_.saw_rank()) probe_.look(child_.pid(), ::getpid(), now_ns);
     stops_.look(pipeline_, store_, now_ns);
     watch_progress(now_ns);
+    lines_.look(pipeline_, now_ns, hang_.asks() || pipeline_.interrupted_ns() > 0 || end_.wait_status.has_value());
     host_.tell_news(pipeline_.engine(), now_ns);
     store_.tick(now_ns);
     answer_requests(now_ns);
     state_loss_once();
     if (over(now_ns)) break;
     poll_ms = fullest > 0.125 ? std::max(kMinPollMs, poll_ms / 2) : std::min(kPollMs, poll_ms * 2);
-    wait(end_.wait_status ? kMinPollMs : poll_ms);
+    wait(end_.wait_status ? kMinPollMs : lines_.wait_ms(monotonic_ns(), poll_ms));
     poll_deaths_without_pidfd();
   }
   finish();
@@ -412,6 +416,7 @@ void Agent::finish() {
   if (const auto process = probe_.found(); process && !pipeline_.saw_rank()) pipeline_.engine().set_unhooked(*process);
   host_.tell_all(pipeline_.engine());
   pipeline_.finish(now_ns);
+  log_.line("stacks for lines of code: " + lines_.account());
   host_.judge(pipeline_.engine());
   Snapshot snapshot = final_snapshot(pipeline_, host_, config_, end_);
   const std::string text = write_report(snapshot, config_, folder_);

@@ -43,6 +43,8 @@ class HangWatch {
   explicit HangWatch(Options options) : options_(std::move(options)) {}
 
   News look(Pipeline& pipeline, uint64_t now_ns);
+  // It looks at ranks closely, and asks them where they are.
+  bool asks() const { return !seen_.empty(); }
   const std::optional<Finding>& verdict() const { return verdict_; }
   const JobStanding& standing() const { return standing_; }  // as of the last judgement
 

@@ -52,6 +52,11 @@ class Pipeline {
   // Asks the ranks now and then to stamp when their collectives complete (stamp_policy.h).
   void sample_completions(uint64_t now_ns);
 
+  // For who asks ranks where they are: the phases of this one are kept from now on, or no longer; those before a moment
+  // are not needed any more.
+  void watch_phases(TailId id, bool on) { tails_.at(id)->watch_phases(on); }
+  void forget_phases_before(TailId id, int64_t at_ns) { tails_.at(id)->forget_phases_before(at_ns); }
+
   // Rings of attempts that were closed since the last call; nobody reads them any more.
   std::vector<std::string> take_closed_rings();
 

@@ -49,6 +49,7 @@ void RankTail::push(const std::vector<blackbox::Record>& records) {
     const Event event = to_event(record);
     whereabouts_.push(event, whereabouts_.breaks_silence(event) ? builder_.phase() : Category::kUnattributed);
     builder_.push(event);
+    if (phases_.open()) phases_.note(static_cast<int64_t>(record.time_ns), {builder_.phase(), builder_.stalled()});
     active_ns_ = std::max(active_ns_, static_cast<int64_t>(record.time_ns));
     if (record.kind == pack_kind(Kind::kOptimizer, Edge::kEnd)) ++optimizer_ends_;
   }
@@ -137,6 +138,11 @@ bool RankTail::exited_cleanly() const {
 
 bool RankTail::leaving() const {
   return builder_.life().teardown_begun || (identity_.life & (blackbox::kLifeTeardown | blackbox::kLifeClosed)) != 0;
+}
+
+void RankTail::watch_phases(bool on) {
+  if (!on) return phases_.close();
+  if (!phases_.open()) phases_.note(active_ns_, {builder_.phase(), builder_.stalled()});
 }
 
 // A step whose optimizer has stepped and that nothing has followed yet is still open to the step builder.

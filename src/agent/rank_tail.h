@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "agent/phase_track.h"
 #include "agent/step_marks.h"
 #include "align/rank_step.h"
 #include "align/step_builder.h"
@@ -69,6 +70,11 @@ class RankTail {
   std::optional<blackbox::StackReading> stack() const { return reader_.stack(); }
   std::string no_stacks() const;  // why it cannot be asked where it is
 
+  // For who asks the rank at a moment what it is in then (line_sampler.h): kept from now on, or no longer.
+  void watch_phases(bool on);
+  const PhaseTrack& phases() const { return phases_; }
+  void forget_phases_before(int64_t at_ns) { phases_.forget_before(at_ns); }
+
  private:
   explicit RankTail(blackbox::RingReader reader);
   void refresh_identity();
@@ -79,6 +85,7 @@ class RankTail {
   blackbox::RingReader reader_;
   StepBuilder builder_;
   Whereabouts whereabouts_;
+  PhaseTrack phases_;
   blackbox::Identity identity_;
   std::vector<blackbox::Record> records_;  // reused
   std::vector<blackbox::Name> names_;      // reused

@@ -33,7 +33,7 @@ class StackAsker {
   struct Asked {
     uint16_t request = 0;
     uint64_t asked_ns = 0, first_ns = 0;
-    bool refused = false, open = false;
+    bool open = false;
     int answers = 0, with_gil = 0, in_interpreter = 0;
     ThreadStack stack;
     std::string reason;

@@ -34,6 +34,8 @@ Category OpenRank::phase() {
   return now.stall ? now.phase : now.category;
 }
 
+bool OpenRank::stalled() { return !finished && stack.now(gap(), tail_stalls()).stall; }
+
 // Which collective the thread is blocked on. Without sequence numbers: the count of its waits, equal on all ranks.
 Stall OpenRank::stall_from(int64_t begin_ns, Category phase) {
   Stall stall{0, 0, begin_ns, 0, phase};

@@ -49,6 +49,7 @@ struct OpenRank {
 
   // What the training thread is in as of the newest event; in a stall what it interrupts.
   Category phase();
+  bool stalled();
   // What time outside of all spans is.
   Category gap() const;
   // Everything up to `t` is charged to what the thread was in since the last charge.

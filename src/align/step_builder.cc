@@ -36,6 +36,7 @@ RankLife& StepBuilder::life() { return impl_->rank.life; }
 const RankLife& StepBuilder::life() const { return impl_->rank.life; }
 const std::map<uint64_t, ProcessGroup>& StepBuilder::groups() const { return impl_->rank.names.groups(); }
 Category StepBuilder::phase() const { return impl_->rank.phase(); }
+bool StepBuilder::stalled() const { return impl_->rank.stalled(); }
 const std::map<uint64_t, size_t>& StepBuilder::communicators() const { return impl_->rank.communicators; }
 const NameBook::Names& StepBuilder::names() const { return impl_->rank.names.all(); }
 

@@ -41,6 +41,8 @@ class StepBuilder {
 
   // What the training thread is in as of the newest event; in a stall what it interrupts.
   Category phase() const;
+  // It waits there for other ranks or for a transfer.
+  bool stalled() const;
 
   const std::map<uint64_t, ProcessGroup>& groups() const;
   const std::map<uint64_t, size_t>& communicators() const;  // sizes, as NCCL tells

@@ -48,6 +48,7 @@ struct Engine::Impl {
   FindingBook book;
   std::vector<Finding> findings, external;
   std::optional<Finding> hang;
+  CodeSamples code;
   std::vector<Section> sections;
   std::vector<Finding> wide_said, rarely_said;  // newest, asked for more rarely than the rest
   uint32_t evaluations = 0;
@@ -364,6 +365,16 @@ void Engine::finish() {
 
 void Engine::set_hang(std::optional<Finding> finding) { impl_->hang = std::move(finding); }
 
+void Engine::note_code(int rank, CodeSample sample) {
+  if (rank < 0 || rank >= kMostRanks) return;
+  auto& kept = impl_->code[rank];
+  if (kept.size() >= kMostCodeSamples) kept.erase(kept.begin());
+  kept.push_back(std::move(sample));
+}
+
+const CodeSamples& Engine::code() const { return impl_->code; }
+const std::vector<Finding>& Engine::said() const { return impl_->findings; }
+
 Snapshot Engine::snapshot() const {
   const Impl& m = *impl_;
   Snapshot s;
@@ -383,6 +394,7 @@ Snapshot Engine::snapshot() const {
     s.findings.push_back(std::move(*health.word));
   }
   settle_findings(s.findings);
+  for (Finding& f : s.findings) add_line(f, m.code);
   s.primary = primary_of(s.findings);
   s.steps = m.table.closed();
   s.observer.coverage = m.table.cells_expected()

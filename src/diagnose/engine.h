@@ -14,6 +14,7 @@
 #include "align/rank_step.h"
 #include "align/step_table.h"
 #include "analyze/host_load.h"
+#include "diagnose/code_lines.h"
 #include "diagnose/device_room.h"
 #include "diagnose/snapshot.h"
 
@@ -77,6 +78,11 @@ class Engine {
   // The job stands still for this reason; nothing = it goes on. Ranks that end while it stands are no loss of their
   // own.
   void set_hang(std::optional<Finding> finding);
+  // Where a rank was at some moment; the findings that it tells of carry the line (diagnose/code_lines.h). Of each rank
+  // the newest kMostCodeSamples are kept.
+  static constexpr size_t kMostCodeSamples = 512;
+  void note_code(int rank, CodeSample sample);
+  const CodeSamples& code() const;
   // Facts for rules that stand outside of steps (System, Process sections; sampler). Sections and findings are merged.
   void add_external(Finding finding);
   void set_section(Section section);
@@ -93,6 +99,8 @@ class Engine {
   // Findings, ledger, phases, ranks, steps, collectives. RunInfo, system and process values are the caller's.
   Snapshot snapshot() const;
   uint64_t closed_steps() const;
+  // What the rules said at the last evaluation, as they said it: neither ordered nor shared out.
+  const std::vector<Finding>& said() const;
   // Something of warn or crit is said, as of the last evaluation, of communication or of ranks that make others wait.
   bool suspects_communication() const;
 

@@ -9,27 +9,27 @@ namespace {
 
 constexpr size_t kMostFramesShown = 6;
 
+}  // namespace
+
 bool is_library(const CodeLine& frame) {
   for (const char* part : {"site-packages/", "dist-packages/", "/torch/", "lib/python3.", "<frozen", "<string>"})
     if (frame.file.find(part) != std::string::npos) return true;
   return frame.file.starts_with("torch/") || frame.file.starts_with("<");
 }
 
-std::string text_of(const CodeLine& frame, int parts) {
+std::string place_text(const CodeLine& frame, int parts) {
   size_t at = frame.file.size();
   for (int i = 0; i < parts && at != std::string::npos && at > 0; ++i) at = frame.file.rfind('/', at - 1);
   const std::string file = at == std::string::npos ? frame.file : frame.file.substr(at + 1);
   return formatted("{}:{} {}", file, frame.line, frame.function);
 }
 
-}  // namespace
-
 std::string place_in_program(const std::vector<CodeLine>& frames) {
   if (frames.empty()) return "";
   const auto own = std::find_if(frames.begin(), frames.end(), [](const CodeLine& f) { return !is_library(f); });
-  if (own == frames.end()) return text_of(frames.front(), 3);
-  const std::string place = text_of(*own, 1);
-  return own == frames.begin() ? place : place + " (" + text_of(frames.front(), 2) + ")";
+  if (own == frames.end()) return place_text(frames.front(), 3);
+  const std::string place = place_text(*own, 1);
+  return own == frames.begin() ? place : place + " (" + place_text(frames.front(), 2) + ")";
 }
 
 std::vector<std::string> merged_stacks(const JobStanding& job) {
@@ -40,7 +40,7 @@ std::vector<std::string> merged_stacks(const JobStanding& job) {
     if (!r.stack || r.stack->frames.empty()) continue;
     std::string text;
     for (size_t i = 0; i < r.stack->frames.size() && i < kMostFramesShown; ++i)
-      text += (i ? " < " : "") + text_of(r.stack->frames[i], is_library(r.stack->frames[i]) ? 2 : 1);
+      text += (i ? " < " : "") + place_text(r.stack->frames[i], is_library(r.stack->frames[i]) ? 2 : 1);
     if (r.stack->frames.size() > kMostFramesShown) text += " < …";
     if (!same.contains(text)) order.push_back(text);
     same[text].push_back(r.rank);

@@ -8,6 +8,12 @@
 
 namespace stepscope {
 
+// Code of a library, the interpreter or torch, not of the program itself.
+bool is_library(const CodeLine& frame);
+
+// "train.py:61 main"; with the last `parts` parts of the file's path.
+std::string place_text(const CodeLine& frame, int parts = 1);
+
 // "train.py:61 main": the innermost frame of the program itself (not of torch or another library), and the library's
 // own frame where that is another one; "" without frames.
 std::string place_in_program(const std::vector<CodeLine>& frames);

@@ -69,6 +69,24 @@ std::string module_at(int pid, uint64_t address) {
   return "";
 }
 
+std::map<uint32_t, uint64_t> ticks_of_namesakes(int pid, uint32_t thread) {
+  std::map<uint32_t, uint64_t> ticks;
+  SmallFile file;
+  const auto stat_of = [&](uint32_t id) {
+    const auto text = file.read(AT_FDCWD, of_thread(pid, id, "stat").c_str());
+    return text ? parse_process_stat(*text) : std::nullopt;
+  };
+  const auto own = stat_of(thread);
+  const auto names = list_dir("/proc/" + std::to_string(pid) + "/task", kMostThreadsRead);
+  if (!own || !names) return ticks;
+  for (const std::string& name : *names) {
+    uint32_t id = 0;
+    if (std::from_chars(name.data(), name.data() + name.size(), id).ec != std::errc() || id == 0) continue;
+    if (const auto stat = stat_of(id); stat && stat->name == own->name) ticks[id] = stat->cpu_ticks;
+  }
+  return ticks;
+}
+
 bool listens_to(int pid, uint32_t thread, int signal) {
   const auto text = read_file(of_thread(pid, thread, "status"), 16 << 10);
   if (!text || signal < 1 || signal > 64) return false;

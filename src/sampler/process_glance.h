@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -21,6 +22,11 @@ std::optional<ProcessGlance> glance_at(int pid, uint64_t start_ticks, uint32_t t
 
 // The mapped file that holds this address: "libtorch_cpu.so", "python3.11"; "" = none, or not readable.
 std::string module_at(int pid, uint64_t address);
+
+// CPU time of the process's threads that are called as this one is (libraries name theirs), by thread id; at most
+// kMostThreadsRead. Empty where nothing can be read.
+inline constexpr int kMostThreadsRead = 256;
+std::map<uint32_t, uint64_t> ticks_of_namesakes(int pid, uint32_t thread);
 
 // Whether the thread catches this signal and does not block it: only then it may be sent one.
 bool listens_to(int pid, uint32_t thread, int signal);

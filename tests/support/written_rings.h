@@ -38,7 +38,7 @@ class Writer {
   void put(Kind kind, Edge edge, uint64_t id = 1, uint64_t after_ns = 1'000'000) {
     now_ += after_ns;
     blackbox::Record r;
-    r.time_ns = now_, r.kind = pack_kind(kind, edge), r.thread = 1, r.a = id;
+    r.time_ns = now_, r.kind = pack_kind(kind, edge), r.thread = thread, r.a = id;
     ring_->put(r);
   }
   void steps(int count) {
@@ -58,6 +58,8 @@ class Writer {
   RankTail tail() const { return std::move(*RankTail::open(ring_->path())); }
   std::string path() const { return ring_->path(); }
   uint64_t now() const { return now_; }
+
+  uint32_t thread = 1;  // of the records that follow
 
  private:
   std::unique_ptr<RingWriter> ring_;
