@@ -57,11 +57,12 @@ void Whereabouts::note_issue(const Event& event) {
 }
 
 // Where torch does not tell (before 2.14), NCCL does.
-void Whereabouts::note_nccl(const Event& event, Kind kind, Edge edge) {
+void Whereabouts::note_nccl(const Event& event) {
   if (hooks_) return;
+  const Kind kind = kind_of(event.kind);
   if (kind == Kind::kNcclOp && !(event.flags & kNcclP2p)) return note_issue(event);
   if (kind != Kind::kNcclComm) return;
-  if (edge == Edge::kEnd)
+  if (edge_of(event.kind) == Edge::kEnd)
     groups_.erase(event.a);
   else if (groups_.size() < kMostGroups)
     groups_[event.a].size = event.c;
@@ -94,7 +95,7 @@ void Whereabouts::push(const Event& event, Category phase) {
       if (!std::exchange(hooks_, true)) groups_.clear();
       return note_issue(event);
     case Kind::kNcclOp:
-    case Kind::kNcclComm: return note_nccl(event, kind, edge);
+    case Kind::kNcclComm: return note_nccl(event);
     case Kind::kWait:
       wait_.reset();
       if (edge == Edge::kBegin)

@@ -70,7 +70,7 @@ class Whereabouts {
 
  private:
   void note_issue(const Event& event);
-  void note_nccl(const Event& event, Kind kind, Edge edge);
+  void note_nccl(const Event& event);
   void note_step_end(int64_t at_ns);
 
   int64_t progress_ns_ = 0, step_end_ns_ = 0, init_since_ns_ = 0;
