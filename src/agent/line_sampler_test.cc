@@ -106,7 +106,7 @@ TEST_F(LineSamplerTest, TheBusyThreadIsAskedWhetherItHoldsTheGil) {
   g_pc = reinterpret_cast<uint64_t>(::dlsym(RTLD_DEFAULT, "nanosleep"));
   std::atomic<bool> over = false;
   std::thread busy([&] {
-    for (volatile int i = 0; !over; i = i + 1) {}
+    while (!over) {}
   });
   LineSampler sampler(true);
   for (int i = 0; i < 40; ++i) {
