@@ -1,6 +1,9 @@
 #include "agent/line_sampler.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <utility>
 
 #include "agent/stack_question.h"
 #include "blackbox/layout.h"
@@ -10,6 +13,7 @@ namespace stepscope {
 namespace {
 
 constexpr size_t kMostWaiting = 64;     // answers whose phase is not known yet
+constexpr double kBusy = 0.1;           // of a core: less is no thread that keeps the GIL
 constexpr size_t kMostSuspicions = 64;  // further ones are not asked about
 
 std::string key_of(const Finding& f) {
@@ -75,13 +79,14 @@ void LineSampler::choose(Pipeline& pipeline, uint64_t now_ns) {
 }
 
 // 0 = nobody else, or there is no need to.
-uint32_t LineSampler::other_thread(Asked& asked, const RankTail& tail) {
+uint32_t LineSampler::other_thread(Asked& asked, const RankTail& tail, uint64_t now_ns) {
   const bool waits = static_cast<double>(asked.without_gil) >= kWaitsForGil * static_cast<double>(asked.met);
   if (asked.met < kFewest || !waits || asked.questions % 2 == 0) return 0;
   const uint32_t training = training_thread(tail);
   auto now = ticks_of_namesakes(tail.identity().pid, training);
   uint32_t busiest = 0;
-  uint64_t most = 0;
+  const double seconds = static_cast<double>(now_ns - std::exchange(asked.ticks_ns, now_ns)) * 1e-9;
+  auto most = static_cast<uint64_t>(kBusy * seconds * static_cast<double>(::sysconf(_SC_CLK_TCK)));
   for (const auto& [thread, ticks] : now) {
     const auto before = asked.ticks.find(thread);
     const uint64_t used = before == asked.ticks.end() ? 0 : ticks - std::min(ticks, before->second);
@@ -144,7 +149,7 @@ void LineSampler::ask(Asked& asked, const RankTail& tail, uint64_t now_ns) {
   if (static_cast<double>(asked.questions + 1) * static_cast<double>(kCostNs) > allowed_ns) return;
   asked.asked_ns = now_ns;
   asked.request = static_cast<uint16_t>(kLineRequests | next_request_++);
-  asked.beside = other_thread(asked, tail);
+  asked.beside = other_thread(asked, tail, now_ns);
   asked.open = ask_for_stack(tail, asked.request, asked.beside).empty();
   asked.deaf = !asked.open;
   asked.questions += asked.open;

@@ -3,7 +3,8 @@
 // healthy peer. An answer is kept once the records have come past its moment and tell what the training thread was in.
 //
 // Where the training thread is often met waiting without the GIL, every other question goes to the busiest of its
-// namesakes among the process's threads (those that libraries have named are left alone): it may be who holds the GIL.
+// namesakes among the process's threads that use a core (those that libraries have named are left alone): it may be who
+// holds the GIL.
 //
 // Nobody is asked before something is suspected, while somebody else asks (hang_watch.h), or who is leaving. Of each
 // rank at most kMost questions for one suspicion, fewer once kEnough answers lie in the time in question, and never
@@ -60,14 +61,15 @@ class LineSampler {
     int questions = 0, answers = 0;
     size_t met = 0, without_gil = 0;     // answers of the training thread; of these it waited
     uint32_t beside = 0;                 // the other thread that the open question went to; 0 = none
-    std::map<uint32_t, uint64_t> ticks;  // of the process's threads when they were last looked at
-    std::set<uint32_t> no_python;        // threads that know no Python
-    std::vector<Waiting> waiting;        // for records that tell the phase
+    std::map<uint32_t, uint64_t> ticks;  // of the process's threads, when they were last looked at
+    uint64_t ticks_ns = 0;
+    std::set<uint32_t> no_python;  // threads that know no Python
+    std::vector<Waiting> waiting;  // for records that tell the phase
   };
   void choose(Pipeline& pipeline, uint64_t now_ns);
   void want(const Finding& finding, const LineScope& scope, Pipeline& pipeline,
             const std::map<int, Pipeline::TailId>& here);
-  uint32_t other_thread(Asked& asked, const RankTail& tail);
+  uint32_t other_thread(Asked& asked, const RankTail& tail, uint64_t now_ns);
   void take(Asked& asked, Pipeline& pipeline, const RankTail& tail);
   void settle(Asked& asked, Pipeline::TailId id, Pipeline& pipeline);
   void ask(Asked& asked, const RankTail& tail, uint64_t now_ns);
