@@ -32,8 +32,19 @@ bool of_training_thread(Kind kind) {
          kind == Kind::kFetch || kind == Kind::kInitGroup;
 }
 
+// Of a rank whose torch tells of no collective (before 2.14): the group of what DDP waits for at the end of a backward,
+// counted here as the hooks count waits. All ranks of the job, as far as is known.
+constexpr uint64_t kBackwardTails = ~uint64_t{0};
+
 int32_t peer_of(const Event& event) {
   return event.flags & kCollectiveP2p ? static_cast<int32_t>(event.d >> 16 & 0xffffffff) : -1;
+}
+
+void count_issue(PlaceInGroup& place, uint64_t sequence, int64_t time_ns, uint64_t step_ends, bool in_backward) {
+  const auto op = static_cast<uint8_t>(in_backward ? CollectiveOp::kAllReduce : CollectiveOp::kUnknown);
+  place.issued = sequence + 1;
+  place.newest.push_back({sequence, 0, op, time_ns, step_ends, in_backward});
+  if (place.newest.size() > Whereabouts::kKept) place.newest.pop_front();
 }
 
 }  // namespace
@@ -98,6 +109,8 @@ void Whereabouts::push(const Event& event, Category phase) {
     case Kind::kNcclComm: return note_nccl(event);
     case Kind::kWait:
       wait_.reset();
+      if (edge == Edge::kBegin && !hooks_ && peer_of(event) < 0)
+        count_issue(groups_[event.a], event.b, time_ns, step_ends_, backwards_ > 0);
       if (edge == Edge::kBegin)
         wait_ = AwaitedOp{event.a, event.b, peer_of(event),
                           (event.d & 0xff) == static_cast<uint64_t>(CollectiveOp::kSend), time_ns};
@@ -115,6 +128,11 @@ void Whereabouts::push(const Event& event, Category phase) {
     case Kind::kBackwardOwn:
       own_ended_ = true;
       own_end_ns_ = time_ns;
+      if (!in_backward_ && !hooks_ && backwards_ > 0) {
+        PlaceInGroup& place = groups_[kBackwardTails];
+        in_backward_ = AwaitedOp{.group = kBackwardTails, .sequence = place.issued, .since_ns = time_ns};
+        count_issue(place, place.issued, time_ns, step_ends_, true);
+      }
       return;
     case Kind::kForward:
       if (edge == Edge::kBegin && (event.flags & kForwardGrad)) in_step_ = true;

@@ -44,6 +44,23 @@ TEST_F(WhereaboutsTest, TakesNcclsWordWhereTorchSaysNothing) {
   EXPECT_EQ(where_.groups().at(5).issued, 4u);
 }
 
+// Nobody tells of collectives (gloo, torch before 2.14): the ends of backwards are counted, and waits as they say.
+TEST_F(WhereaboutsTest, CountsWhatItWaitsForWhereNobodyTellsOfCollectives) {
+  for (uint64_t step = 0; step < 3; ++step) {
+    at(10 * step + 1, Kind::kBackward, Edge::kBegin);
+    EXPECT_FALSE(where_.awaited().has_value());
+    at(10 * step + 2, Kind::kBackwardOwn, Edge::kMark);
+    ASSERT_TRUE(where_.awaited().has_value());
+    EXPECT_EQ(where_.awaited()->sequence, step);
+    at(10 * step + 3, Kind::kBackward, Edge::kEnd);
+  }
+  const uint64_t tails = where_.groups().begin()->first;
+  EXPECT_EQ(where_.groups().at(tails).issued, 3u);
+  at(50, Kind::kWait, Edge::kBegin, 0, 7);
+  EXPECT_EQ(where_.awaited()->sequence, 7u);
+  EXPECT_EQ(where_.groups().at(0).issued, 8u);
+}
+
 TEST_F(WhereaboutsTest, WaitsInsideAWaitAndInTheTailOfBackward) {
   EXPECT_FALSE(where_.awaited().has_value());
   at(1, Kind::kWait, Edge::kBegin, 5, 3);
