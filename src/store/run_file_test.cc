@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <tuple>
 
 #include "random_rows.h"
 #include "scratch_folder.h"
@@ -275,7 +276,8 @@ TEST(RunFile, FactsComeBackAsTheyWere) {
     writer.add_event({.time_ns = 1'000'250'000'000, .rank = 1, .step = 12, .kind = "rank_death", .text = "signal 9\n"});
     Finding f = Finding::of(FindingKind::kComputeStraggler);
     f.ranks = {1}, f.victims = {0, 2}, f.phase = "backward", f.severity = Severity::kCrit, f.title = "Rank 1 is late";
-    f.detected_step = 20, f.cost_share = 0.25;
+    f.detected_step = 20, f.cost_share = 0.25, f.cost_seconds = 3, f.saves = Saving{.share = 0.2}, f.confidence = 0.75;
+    f.first_step = 2, f.last_step = 24, f.pattern = "every step", f.action = "Compare backward";
     Finding g;
     g.kind = FindingKind::kWaitHeavy, g.job_scope = true;
     writer.put_findings({f, g}, 25);
@@ -323,6 +325,14 @@ TEST(RunFile, FactsComeBackAsTheyWere) {
   EXPECT_EQ(findings[0].kind, "COMPUTE_STRAGGLER");
   EXPECT_EQ(findings[0].opened_step, 20);
   EXPECT_EQ(findings[0].closed_step, -1);
+  EXPECT_EQ(findings[0].victims, (std::vector<int>{0, 2}));
+  EXPECT_EQ(std::tuple(findings[0].first_step, findings[0].last_step, findings[0].detected_step),
+            std::tuple(2, 24, 20));
+  EXPECT_EQ(std::tuple(findings[0].cost_seconds, findings[0].saves_share, findings[0].confidence),
+            std::tuple(3.0, 0.2, 0.75));
+  EXPECT_EQ(std::tuple(findings[0].scope, findings[0].pattern, findings[0].action),
+            std::tuple("ranks", "every step", "Compare backward"));
+  EXPECT_EQ(std::tuple(findings[1].first_step, findings[1].saves_share), std::tuple(-1, std::nullopt));
   EXPECT_EQ(findings[0].json, "{\"kind\":\"COMPUTE_STRAGGLER\"}");
   EXPECT_EQ(findings[1].kind, "WAIT_HEAVY");
   EXPECT_EQ(findings[1].closed_step, 40);
@@ -365,6 +375,66 @@ TEST(RunFile, AttemptsAndChangingRankCountsStayApart) {
   EXPECT_EQ(rows[0].row.step, 10u);
   EXPECT_EQ(rows[0].row.cells.size(), 2u);
   EXPECT_EQ(rows[0].attempt, 1);
+}
+
+// What a stored value says is what a cell restored from it has, or that it is not known.
+TEST(RunFile, AFigureOfOneValueIsThatOfTheCell) {
+  WildRows wild(7, 3);
+  constexpr uint32_t kQuantumNs = 64;
+  for (int i = 0; i < 50; ++i)
+    for (const Cell& was : wild.next().cells) {
+      const store::MetricValues values = store::quantise(store::to_flat(was), kQuantumNs);
+      const Cell cell = store::restore(was.rank, values, kQuantumNs);
+      const auto figure = [&](store::Figure f) {
+        return store::figure_of(store::metric_of(f), values[store::metric_of(f)], kQuantumNs);
+      };
+      const auto same = [](std::optional<double> is, double cell_has) {
+        return is && (*is == cell_has || (std::isnan(*is) && std::isnan(cell_has)));
+      };
+      const auto loss = figure(store::Figure::loss), cpu_ms = figure(store::Figure::cpu_ms);
+      EXPECT_TRUE(cell.loss ? same(loss, *cell.loss) : !loss);
+      ASSERT_EQ(cpu_ms.has_value(), cell.cpu_ms >= 0);
+      if (cpu_ms) {
+        EXPECT_EQ(static_cast<float>(*cpu_ms), cell.cpu_ms);
+      }
+      EXPECT_TRUE(same(figure(store::Figure::tokens), cell.tokens));
+      EXPECT_EQ(static_cast<float>(*figure(store::Figure::caused_ms)), cell.caused_ms);
+    }
+}
+
+// Segment by segment the file has the same rows, each once, though the writer lays segments together meanwhile.
+TEST(RunFile, SegmentsComeOneByOneWhileTheFileGrows) {
+  ScratchFolder folder;
+  const std::string path = folder.file("run.db");
+  JobRows first({.ranks = 2}), second({.ranks = 3});
+  RunWriter writer(path, options_for());
+  uint64_t now_ns = 1;
+  const auto write = [&](JobRows& job, int count) {
+    for (int i = 0; i < count; ++i) {
+      writer.add_row(job.next());
+      if (i % 50 == 49) writer.flush(now_ns += 6 * kSecond);
+    }
+  };
+  write(first, 5000);
+  writer.begin_attempt(1);
+  write(second, 300);
+  auto reader = RunReader::open(path);
+  ASSERT_TRUE(reader);
+  EXPECT_EQ(reader->attempts().value(), (std::vector<int32_t>{0, 1}));
+  SegmentWalk walk;
+  std::vector<std::pair<int32_t, int64_t>> steps;
+  for (;;) {
+    const auto part = reader->next_segment(walk);
+    ASSERT_TRUE(part) << part.error().message;
+    if (!*part) break;
+    for (const int64_t step : (*part)->segment.step)
+      if (step >= static_cast<int64_t>((*part)->from_step) && step <= static_cast<int64_t>((*part)->to_step))
+        steps.emplace_back((*part)->segment.head.attempt, step);
+    write(second, 50);
+  }
+  ASSERT_EQ(steps.size(), 5300u);
+  for (int i = 0; i < 5300; ++i)
+    ASSERT_EQ(steps[static_cast<size_t>(i)], i < 5000 ? std::pair(0, int64_t{i}) : std::pair(1, int64_t{i - 5000}));
 }
 
 // Steps of 50 us fill 32 bits in two and a half days.
