@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "agent/stack_question.h"
+#include "base/text_format.h"
 #include "blackbox/layout.h"
 #include "sampler/process_glance.h"
 
@@ -191,8 +192,8 @@ std::string LineSampler::account() const {
   std::string text;
   for (const auto& [id, asked] : asked_) {
     if (asked.questions == 0) continue;
-    text += (text.empty() ? "" : ", ") + ("rank " + std::to_string(asked.rank)) + ": " +
-            std::to_string(asked.questions) + " questions, " + std::to_string(asked.answers) + " answers";
+    text += formatted("{}rank {}: {} questions, {} answers", text.empty() ? "" : ", ", asked.rank, asked.questions,
+                      asked.answers);
   }
   return text.empty() ? "nobody was asked" : text;
 }
