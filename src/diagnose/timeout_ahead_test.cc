@@ -18,7 +18,8 @@ JobStanding saving(double waited_s) {
     r.patience_s = 600;
     r.timeout_s = 100;
     r.silent_s = waited_s;
-    r.groups[7] = {static_cast<uint64_t>(rank + 1), {{static_cast<uint64_t>(rank), 8, 9, 0}}};
+    r.groups[7].issued = static_cast<uint64_t>(rank + 1);
+    r.groups[7].newest = {{static_cast<uint64_t>(rank), 8, 9, 0}};
     job.ranks.push_back(r);
   }
   job.ranks[0].phase = Category::kCheckpoint;
