@@ -86,6 +86,12 @@ struct Verdict {
   std::string words;
 };
 
+// The step in which it was issued: the host may have gone on since.
+uint64_t step_of(const RankStanding& r, uint64_t group, const IssuedOp& op) {
+  const uint64_t since = r.groups.at(group).newest.back().step_ends - op.step_ends;
+  return r.steps - std::min(r.steps, since);
+}
+
 // Everybody has issued it: do they mean the same?
 std::optional<Verdict> mismatch(const JobStanding& job, const WaitChain& wait, uint64_t group, uint64_t sequence) {
   std::map<std::pair<uint8_t, uint64_t>, std::vector<int>> said;
@@ -119,9 +125,10 @@ std::optional<Verdict> mismatch(const JobStanding& job, const WaitChain& wait, u
   for (const auto& [what, side] : said) {
     std::string text = formatted("{} called {}", format_ranks(side), op_name(static_cast<CollectiveOp>(what.first)));
     if (what.second) text += formatted(" ({} bytes)", what.second);
-    const bool inside = issued_by(*wait.standing(side.front()), group, sequence)->in_backward;
-    const uint64_t steps = wait.standing(side.front())->steps;
-    text += inside ? formatted(" in the backward of step {}", steps) : formatted(" outside of backward");
+    const RankStanding& r = *wait.standing(side.front());
+    const IssuedOp& op = *issued_by(r, group, sequence);
+    text += op.in_backward ? formatted(" in the backward of step {}", step_of(r, group, op))
+                           : formatted(" outside of backward");
     sides.push_back(text);
   }
   v.words = formatted("at place {} of the group ", sequence);

@@ -196,10 +196,15 @@ TEST(Hang, HostsThatRanOnPastAnOperationThatOneSkipped) {
     job[rank].state = 'R';
     job[rank].cpu_share = 1;
   }
+  for (int rank = 0; rank < 2; ++rank)
+    for (IssuedOp& op : job[rank].groups.at(kWorld).newest)
+      op.step_ends = op.sequence / 2, op.in_backward = rank == 1 || op.sequence != 20;
   const Finding f = job.verdict();
-  EXPECT_EQ(f.cause, Cause::kMismatchedCollective);
+  EXPECT_EQ(f.cause, Cause::kUnevenSteps);
   EXPECT_EQ(f.ranks, (std::vector<int>{0, 1}));
   EXPECT_NE(f.title.find("at place 20 of the group"), std::string::npos) << f.title;
+  EXPECT_NE(f.title.find("rank 1 called all_reduce (1048576 bytes) in the backward of step 9"), std::string::npos)
+      << f.title;  // it stands in step 10, and has issued what belongs to step 11 of this count
 }
 
 // The host of rank 0 went on to its synchronisation; rank 1 sleeps in the program.
