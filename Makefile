@@ -26,7 +26,7 @@ export STEPSCOPE_BINARY ?= $(abspath $(BIN))
 export STEPSCOPE_PYTHON ?= $(abspath $(PY))
 export STEPSCOPE_BUILD_DIR ?= $(CURDIR)/build/dev
 
-.PHONY: help setup wheel pythons build demo test test-fast unit matrix thirdparty soak bench lint format asan tsan gpu-test fuzz fuzz-coverage clean distclean
+.PHONY: help setup wheel pythons build demo test test-fast test-long unit matrix thirdparty soak bench lint format asan tsan gpu-test fuzz fuzz-coverage clean distclean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -63,12 +63,15 @@ unit: setup
 
 test: build unit ## everything: C++ unit tests, then pytest (fast ones first)
 	$(PY) -m pytest $(PYTEST_FLAGS) tests -m "not slow"
-	$(PY) -m pytest $(PYTEST_FLAGS) tests -m slow || [ $$? -eq 5 ]
+	$(PY) -m pytest $(PYTEST_FLAGS) tests -m "slow and not long" || [ $$? -eq 5 ]
 	@echo "make test: ALL TESTS PASSED"
 
 test-fast: build unit ## C++ unit tests and the quick half of pytest
 	$(PY) -m pytest $(PYTEST_FLAGS) tests -m "not slow"
 	@echo "make test-fast: ALL FAST TESTS PASSED"
+
+test-long: build ## the slow tests of which `make test` runs a share only
+	$(PY) -m pytest $(PYTEST_FLAGS) tests -m long
 
 matrix: setup ## every launch command, loop and framework, bare and observed (docs/matrix.md); MATRIX_FLAGS=--group=loop for less
 	@STEPSCOPE_VENV=$(VENV) tools/setup_matrix.sh $(MATRIX_VENV)

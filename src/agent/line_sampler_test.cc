@@ -103,7 +103,7 @@ TEST_F(LineSamplerTest, QuestionsAreFewAndEndWhenTheLineIsKnown) {
 
 // The training thread is met in libc without the GIL, another thread is busy: it is asked, too.
 TEST_F(LineSamplerTest, TheBusyThreadIsAskedWhetherItHoldsTheGil) {
-  g_pc = reinterpret_cast<uint64_t>(::dlsym(RTLD_DEFAULT, "nanosleep"));
+  g_pc = reinterpret_cast<uint64_t>(::dlsym(RTLD_DEFAULT, "gnu_get_libc_version"));
   std::atomic<bool> over = false;
   std::thread busy([&] {
     while (!over) {}

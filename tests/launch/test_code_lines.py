@@ -55,15 +55,15 @@ def named_lines(finding: dict) -> list[int]:
     "fault, ranks, kinds",
     [
         ("sleeps", 1, {"WAIT_HEAVY"}),
-        ("computes_a_metric", 1, {"WAIT_HEAVY"}),
-        ("waits_for_a_lock", 1, {"WAIT_HEAVY"}),
-        ("logs", 2, {"WAIT_HEAVY"}),
+        pytest.param("computes_a_metric", 1, {"WAIT_HEAVY"}, marks=pytest.mark.long),
+        pytest.param("waits_for_a_lock", 1, {"WAIT_HEAVY"}, marks=pytest.mark.long),
+        pytest.param("logs", 2, {"WAIT_HEAVY"}, marks=pytest.mark.long),
         ("gathers_objects", 2, {"WAIT_HEAVY", "COMM_BOUND", "UNEXPLAINED_LOSS"}),
-        ("saves", 1, {"CHECKPOINT_STALL"}),
-        ("collates_slowly", 1, {"INPUT_BOUND"}),
+        pytest.param("saves", 1, {"CHECKPOINT_STALL"}, marks=pytest.mark.long),
+        pytest.param("collates_slowly", 1, {"INPUT_BOUND"}, marks=pytest.mark.long),
         ("augments_on_one_rank", 2, {"COMPUTE_STRAGGLER"}),
-        ("loads_slowly_on_one_rank", 2, {"INPUT_STRAGGLER"}),
-        ("pauses_on_one_rank", 2, {"PAUSE_STRAGGLER"}),
+        pytest.param("loads_slowly_on_one_rank", 2, {"INPUT_STRAGGLER"}, marks=pytest.mark.long),
+        pytest.param("pauses_on_one_rank", 2, {"PAUSE_STRAGGLER"}, marks=pytest.mark.long),
     ],
 )
 def test_the_line_is_named(launch, fault, ranks, kinds):
@@ -80,6 +80,7 @@ def test_the_line_is_named(launch, fault, ranks, kinds):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_thread_that_holds_the_gil_is_named(launch):
     run = Run(launch, "shares_the_gil", 1)
     holders = [e for f in run.summary["findings"] for e in f["evidence"] if e["name"] == "gil_holder_share"]
@@ -89,7 +90,7 @@ def test_the_thread_that_holds_the_gil_is_named(launch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_healthy_job_is_never_asked(launch, ranks):
     run = Run(launch, "nothing", ranks)
     assert not [f["title"] for f in run.summary["findings"] if named_lines(f)]
@@ -99,6 +100,7 @@ def test_a_healthy_job_is_never_asked(launch, ranks):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_being_asked_changes_no_bit_of_the_losses(launch):
     asked, not_asked = Run(launch, "sleeps", 1), Run(launch, "sleeps", 1, "--stacks", "off", name="s")
     assert asked.questions() > 0

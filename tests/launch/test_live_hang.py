@@ -71,10 +71,10 @@ def where(hang: dict, rank: int) -> str:
     "fault, cause, text, nth",
     [
         ("sleeps", "rank_silent", "time.sleep", 0),
-        ("loops", "rank_silent", None, 0),
-        ("waits_for_a_lock", "rank_silent", "lock.acquire", 1),
+        pytest.param("loops", "rank_silent", None, 0, marks=pytest.mark.long),
+        pytest.param("waits_for_a_lock", "rank_silent", "lock.acquire", 1, marks=pytest.mark.long),
         ("holds_the_gil", "gil_held", "pthread_mutex_lock", 1),
-        ("reads", "waiting_on_io", "input()", 0),
+        pytest.param("reads", "waiting_on_io", "input()", 0, marks=pytest.mark.long),
     ],
 )
 def test_a_rank_that_does_not_come(launch, fault, cause, text, nth):
@@ -94,7 +94,7 @@ def test_a_rank_that_does_not_come(launch, fault, cause, text, nth):
     "fault, cause, ranks",
     [
         ("stops", "stopped", [1]),
-        ("calls_another", "mismatched_collective", [0, 1]),
+        pytest.param("calls_another", "mismatched_collective", [0, 1], marks=pytest.mark.long),
         ("leaves", "uneven_steps", [0, 1]),
     ],
 )
@@ -106,7 +106,9 @@ def test_causes_that_need_no_stack(launch, fault, cause, ranks):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", ["validates", "saves", "compiles"])
+@pytest.mark.parametrize(
+    "fault", ["validates", *(pytest.param(f, marks=pytest.mark.long) for f in ("saves", "compiles"))]
+)
 def test_what_takes_long_by_nature_is_no_hang(launch, fault):
     words = ["run", "--run-name", "r", "--", PYTHON, "-m", "torch.distributed.run", "--standalone"]
     done = launch.run(*words, "--nproc-per-node", "2", str(JOB), fault, timeout=180, env={"CUDA_VISIBLE_DEVICES": ""})
@@ -124,6 +126,7 @@ def test_a_pause_is_withdrawn_when_the_job_goes_on(launch):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_groups_own_timeout_ends_it_with_its_own_code(launch):
     job = Hung(launch, "sleeps", HANG_SECONDS="12").wait_for_word()
     os.set_blocking(job.process.stdout.fileno(), True)
