@@ -192,6 +192,10 @@ std::optional<Verdict> verdict_of(const JobStanding& job, const WaitChain& wait)
   if (roots.empty() ||
       std::all_of(roots.begin(), roots.end(), [&](int r) { return wait.standing(r) && wait.edge(r).blocked; })) {
     if (waiting.empty()) return std::nullopt;
+    // Also where one of them has not been silent for long yet: it is in the operation that the others wait in.
+    for (const int rank : waiting)
+      if (const auto& edge = wait.edge(rank); !edge.init && !edge.message)
+        if (auto found = mismatch(job, wait, edge.group, edge.sequence)) return found;
     Verdict v;
     v.cause = roots.empty() ? Cause::kMismatchedCollective : Cause::kTransport;
     if (roots.empty()) {

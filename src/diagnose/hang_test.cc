@@ -185,6 +185,18 @@ TEST(Hang, OneIsInAStepThatTheOthersDoNotTake) {
   EXPECT_EQ(f.ranks, (std::vector<int>{0, 1}));
 }
 
+// It came to another operation a moment later, and is not yet silent for as long as the others.
+TEST(Hang, ARankThatCameToAnotherOperationALittleLater) {
+  Job job(2);
+  job.issued(0, 4, CollectiveOp::kAllReduce, 4096);
+  job.issued(1, 3, CollectiveOp::kAllReduce, 4096);
+  job.issued(1, 4, CollectiveOp::kBarrier, 0);
+  job.waits(0);
+  job.waits(1);
+  job[1].silent_s = 4.8;
+  EXPECT_EQ(job.verdict().cause, Cause::kMismatchedCollective);
+}
+
 // On NCCL the hosts run on after a rank has skipped an operation, and stand in a synchronisation later.
 TEST(Hang, HostsThatRanOnPastAnOperationThatOneSkipped) {
   Job job(2);
