@@ -250,9 +250,16 @@ PyObject* trust_pybind(PyObject*, PyObject* const* args, Py_ssize_t n) {
   return PyBool_FromLong(g_enum_by_memory);
 }
 
+// An address says which collective a Work belongs to only as long as every Work is announced.
+PyObject* forget_works(PyObject*, PyObject*) {
+  g_works = {};
+  return none();
+}
+
 PyMethodDef g_functions[] = {
     {"group_hooks", as_method(group_hooks), METH_FASTCALL, "group_hooks(id, ranks) -> (pre, post)"},
     {"set_op", as_method(set_op), METH_FASTCALL, "set_op(number, op, scales_with_group)"},
+    {"forget_works", as_method(forget_works), METH_NOARGS, "To be called when the post hooks are taken off."},
     {"trust_pybind", as_method(trust_pybind), METH_FASTCALL, "trust_pybind(head_bytes, members) -> bool"},
     {nullptr, nullptr, 0, nullptr},
 };

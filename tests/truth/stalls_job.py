@@ -25,10 +25,13 @@ p.add_argument("--steps", type=int, default=120)
 p.add_argument("--mean-ms", type=float, default=40)
 p.add_argument("--width", type=int, default=2000, help="16 MB of gradients")
 p.add_argument("--seed", type=int, default=1)
+p.add_argument("--always", type=int, help="it is this rank that is late, in every step")
 A = p.parse_args()
 
 rng = random.Random(A.seed)
-late = [(rng.randrange(WORLD), rng.expovariate(1 / A.mean_ms)) for _ in range(A.steps)]
+late = [
+    (rng.randrange(WORLD) if A.always is None else A.always, rng.expovariate(1 / A.mean_ms)) for _ in range(A.steps)
+]
 delays = [[ms if rank == who else 0.0 for rank in range(WORLD)] for who, ms in late]
 now = 0
 
@@ -62,7 +65,7 @@ def main():
     model = DistributedDataParallel(net) if A.mode == "ddp" else net
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
     came, went = [], []
-    for _now in range(A.steps):
+    for now in range(A.steps):  # noqa: B007 Slow.backward reads it
         optimizer.zero_grad()
         model(torch.randn(4, A.width)).square().mean().backward()
         if A.mode == "eager":

@@ -181,6 +181,8 @@ def _sync_post_hooks() -> None:
     wanted = _post_wanted()
     for known in _known.values():
         _sync_post_hook(known, wanted)
+    if not wanted:
+        native.forget_works()  # further Works are not announced, and take the addresses of those that were
 
 
 def _work_keys() -> None:
