@@ -40,13 +40,6 @@ int32_t peer_of(const Event& event) {
   return event.flags & kCollectiveP2p ? static_cast<int32_t>(event.d >> 16 & 0xffffffff) : -1;
 }
 
-void count_issue(PlaceInGroup& place, uint64_t sequence, int64_t time_ns, uint64_t step_ends, bool in_backward) {
-  const auto op = static_cast<uint8_t>(in_backward ? CollectiveOp::kAllReduce : CollectiveOp::kUnknown);
-  place.issued = sequence + 1;
-  place.newest.push_back({sequence, 0, op, time_ns, step_ends, in_backward});
-  if (place.newest.size() > Whereabouts::kKept) place.newest.pop_front();
-}
-
 }  // namespace
 
 const IssuedOp* PlaceInGroup::find(uint64_t sequence) const {
@@ -55,16 +48,31 @@ const IssuedOp* PlaceInGroup::find(uint64_t sequence) const {
   return found == newest.rend() ? nullptr : &*found;
 }
 
+void PlaceInGroup::add(const IssuedOp& op) {
+  issued = op.sequence + 1;
+  newest.push_back(op);
+  if (newest.size() > Whereabouts::kKept) newest.pop_front();
+}
+
+PlaceInGroup* Whereabouts::place_in(uint64_t group) {
+  if (groups_.size() >= kMostGroups && !groups_.contains(group)) return nullptr;
+  return &groups_[group];
+}
+
+// One of which nobody tells: what it is, is guessed by where.
+void Whereabouts::count_issue(uint64_t group, uint64_t sequence, int64_t time_ns) {
+  const bool in_backward = backwards_ > 0;
+  const auto op = static_cast<uint8_t>(in_backward ? CollectiveOp::kAllReduce : CollectiveOp::kUnknown);
+  if (PlaceInGroup* place = place_in(group)) place->add({sequence, 0, op, time_ns, step_ends_, in_backward});
+}
+
 void Whereabouts::note_issue(const Event& event) {
   const auto time_ns = static_cast<int64_t>(event.time_ns);
   const auto op = static_cast<uint8_t>(event.d & 0xff);
   const bool message = kind_of(event.kind) == Kind::kCollective && (event.flags & kCollectiveP2p);
   if (backwards_ > 0 && !message) in_backward_ = AwaitedOp{.group = event.a, .sequence = event.b, .since_ns = time_ns};
-  if (message || (groups_.size() >= kMostGroups && !groups_.contains(event.a))) return;
-  PlaceInGroup& place = groups_[event.a];
-  place.issued = event.b + 1;
-  place.newest.push_back({event.b, event.c, op, time_ns, step_ends_, backwards_ > 0});
-  if (place.newest.size() > kKept) place.newest.pop_front();
+  if (message) return;
+  if (PlaceInGroup* place = place_in(event.a)) place->add({event.b, event.c, op, time_ns, step_ends_, backwards_ > 0});
 }
 
 // Where torch does not tell (before 2.14), NCCL does.
@@ -75,8 +83,8 @@ void Whereabouts::note_nccl(const Event& event) {
   if (kind != Kind::kNcclComm) return;
   if (edge_of(event.kind) == Edge::kEnd)
     groups_.erase(event.a);
-  else if (groups_.size() < kMostGroups)
-    groups_[event.a].size = event.c;
+  else if (PlaceInGroup* place = place_in(event.a))
+    place->size = event.c;
 }
 
 void Whereabouts::note_step_end(int64_t at_ns) {
@@ -109,8 +117,7 @@ void Whereabouts::push(const Event& event, Category phase) {
     case Kind::kNcclComm: return note_nccl(event);
     case Kind::kWait:
       wait_.reset();
-      if (edge == Edge::kBegin && !hooks_ && peer_of(event) < 0)
-        count_issue(groups_[event.a], event.b, time_ns, step_ends_, backwards_ > 0);
+      if (edge == Edge::kBegin && !hooks_ && peer_of(event) < 0) count_issue(event.a, event.b, time_ns);
       if (edge == Edge::kBegin)
         wait_ = AwaitedOp{event.a, event.b, peer_of(event),
                           (event.d & 0xff) == static_cast<uint64_t>(CollectiveOp::kSend), time_ns};
@@ -129,9 +136,10 @@ void Whereabouts::push(const Event& event, Category phase) {
       own_ended_ = true;
       own_end_ns_ = time_ns;
       if (!in_backward_ && !hooks_ && backwards_ > 0) {
-        PlaceInGroup& place = groups_[kBackwardTails];
-        in_backward_ = AwaitedOp{.group = kBackwardTails, .sequence = place.issued, .since_ns = time_ns};
-        count_issue(place, place.issued, time_ns, step_ends_, true);
+        const auto tails = groups_.find(kBackwardTails);
+        const uint64_t sequence = tails == groups_.end() ? 0 : tails->second.issued;
+        in_backward_ = AwaitedOp{.group = kBackwardTails, .sequence = sequence, .since_ns = time_ns};
+        count_issue(kBackwardTails, sequence, time_ns);
       }
       return;
     case Kind::kForward:

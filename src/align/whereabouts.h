@@ -33,6 +33,7 @@ struct PlaceInGroup {
   std::deque<IssuedOp> newest;
 
   const IssuedOp* find(uint64_t sequence) const;
+  void add(const IssuedOp& op);  // the newest; keeps Whereabouts::kKept
 };
 
 // The operation that blocks a rank.
@@ -69,7 +70,9 @@ class Whereabouts {
   }
 
  private:
+  PlaceInGroup* place_in(uint64_t group);  // null: there are kMostGroups already
   void note_issue(const Event& event);
+  void count_issue(uint64_t group, uint64_t sequence, int64_t time_ns);
   void note_nccl(const Event& event);
   void note_step_end(int64_t at_ns);
 

@@ -164,8 +164,8 @@ bool all_wait_for_devices(const JobStanding& job) {
   size_t members = 0;
   for (const RankStanding& r : job.ranks) {
     if (r.ended || r.leaving || r.awaits || r.in_init || r.silent_s < r.patience_s) return false;
-    if (!r.stack || r.stack->in_interpreter || r.stack->holds_gil || r.state == 'T' || r.state == 't') return false;
-    if (r.wait_channel.find("nanosleep") != std::string::npos || waits_for_file(r.wait_channel)) return false;
+    if (!r.stack || r.stack->holds_gil || r.state == 'T' || r.state == 't') return false;
+    if (kept_by_own_code(r) || waits_for_file(r.wait_channel)) return false;
     members += !r.groups.empty();
   }
   return members > 1 && members == job.ranks.size();

@@ -59,6 +59,7 @@ struct KindOf {
   FindingKind kind;
   const char* words;
   const char* action;
+  Cause cause = Cause::kNone;
 };
 constexpr KindOf kKinds[] = {
     {Category::kCheckpoint, Opening::kNone, FindingKind::kCheckpointStall, "saving checkpoints",
@@ -71,31 +72,33 @@ constexpr KindOf kKinds[] = {
      "Keep shapes few: pad to buckets, mark dimensions dynamic, see TORCH_LOGS=recompiles"},
 };
 
-constexpr KindOf kNewWorkers = {Category::kEpochStart, Opening::kBefore, FindingKind::kEpochStartStall,
+constexpr KindOf kNewWorkers = {Category::kEpochStart,
+                                Opening::kBefore,
+                                FindingKind::kEpochStartStall,
                                 "starting epochs (new loader workers)",
-                                "Keep the workers: persistent_workers=True, and open files lazily in the workers"};
+                                "Keep the workers: persistent_workers=True, and open files lazily in the workers",
+                                Cause::kPersistentWorkers};
 constexpr KindOf kDrawsOrder = {
-    Category::kEpochStart, Opening::kBefore, FindingKind::kEpochStartStall,
+    Category::kEpochStart,
+    Opening::kBefore,
+    FindingKind::kEpochStartStall,
     "starting epochs (the sampler orders all samples)",
     "Use a sampler that draws as it goes, or longer epochs: RandomSampler makes a list of all "
-    "indices each time"};
+    "indices each time",
+    Cause::kSampler};
 
 // What is done at the start of an epoch, where the set-up of a loader says so: workers that start anew, or else, of
 // loaders without workers to start, a sampler that makes a list of very many indices.
-Cause cause_of_starts(const RuleInput& in) {
+const KindOf& kind_of_starts(const RuleInput& in, const KindOf& otherwise) {
   bool draws = false;
   for (const auto& [rank, life] : *in.lives)
     for (const ConfigFact* loader : Configuration(life).training_loaders()) {
-      if (number(*loader, "workers", 0) > 0 && number(*loader, "persistent", 1) == 0) return Cause::kPersistentWorkers;
+      if (number(*loader, "workers", 0) > 0 && number(*loader, "persistent", 1) == 0) return kNewWorkers;
       const std::string sampler = text(*loader, "sampler");
       draws |= (sampler == "RandomSampler" || sampler == "DistributedSampler") &&
                number(*loader, "samples", 0) >= in.limits->epoch_start_samples;
     }
-  return draws ? Cause::kSampler : Cause::kNone;
-}
-
-const KindOf& kind_of_starts(Cause cause, const KindOf& otherwise) {
-  return cause == Cause::kPersistentWorkers ? kNewWorkers : cause == Cause::kSampler ? kDrawsOrder : otherwise;
+  return draws ? kDrawsOrder : otherwise;
 }
 
 // Events that come as regularly as from the first one on began with the run: the first workers were started before the
@@ -114,7 +117,7 @@ int64_t onset_of(const RuleInput& in, const KindOf& k, const Between& b) {
 
 Finding finding_of(const RuleInput& in, const KindOf& k, const Between& b, double share) {
   FindingBuilder f = in.finding(k.kind);
-  f.in(k.category).about(b.ranks);
+  f.in(k.category).about(b.ranks).caused_by(k.cause);
   if (b.ranks.empty())
     f.about_job();
   else
@@ -192,8 +195,7 @@ void judge_between(const RuleInput& in, std::vector<Finding>& out) {
   bool said = false;
   Sum sum{.told_share = in.limits->between_told_share};
   for (const KindOf& kind : kKinds) {
-    const Cause cause = kind.category == Category::kEpochStart ? cause_of_starts(in) : Cause::kNone;
-    const KindOf& k = kind_of_starts(cause, kind);
+    const KindOf& k = kind.category == Category::kEpochStart ? kind_of_starts(in, kind) : kind;
     Between b = measure(in, in.rows, [&](const Cell& cell) { return static_cast<double>(cell.ms[index(k.category)]); });
     const double share = b.cost_ms / wall;
     if (k.category != Category::kCompile) sum.add(b, share, k.words, true);
@@ -202,7 +204,6 @@ void judge_between(const RuleInput& in, std::vector<Finding>& out) {
         k.category == Category::kCompile ? in.limits->recompile_min_repeats : in.limits->between_min_repeats;
     if (static_cast<double>(b.events) < repeats || in.severity(share) == Severity::kInfo) continue;
     out.push_back(finding_of(in, k, b, share));
-    if (cause != Cause::kNone) out.back().cause = cause;
     said |= k.category != Category::kCompile;
   }
   if (sum.named >= sum.told_share) {

@@ -4,14 +4,9 @@
 #include "diagnose/timed_collectives.h"
 
 namespace stepscope {
-namespace {
-
-// Its own code keeps it where it is, as far as can be told: it may be ahead of others, but does not wait for them.
 bool kept_by_own_code(const RankStanding& r) {
   return (r.stack && r.stack->in_interpreter) || r.wait_channel.find("nanosleep") != std::string::npos;
 }
-
-}  // namespace
 
 const IssuedOp* issued_by(const RankStanding& r, uint64_t group, uint64_t sequence) {
   const auto place = r.groups.find(group);

@@ -43,6 +43,9 @@ class WaitChain {
   std::map<int, Edge> waits_for_;
 };
 
+// Its own code keeps it where it is, as far as can be told: it may be ahead of others, but does not wait for them.
+bool kept_by_own_code(const RankStanding& rank);
+
 // Null where the rank has not issued it, or long ago.
 const IssuedOp* issued_by(const RankStanding& rank, uint64_t group, uint64_t sequence);
 

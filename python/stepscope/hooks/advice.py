@@ -240,13 +240,10 @@ def _describe_optimizer(optimizer: Any) -> None:
     record(
         "optimizer",
         0,
-        type=type(optimizer).__name__,
-        tensors=len(parameters),
         parameters=sum(p.numel() for p in parameters),
         largest=largest.numel(),
         rows=largest.shape[0] if largest.dim() == 2 else None,
         columns=largest.shape[1] if largest.dim() == 2 else None,
-        sparse=bool(gradient.is_sparse) if gradient is not None else None,
         touched=touched,
     )
 
