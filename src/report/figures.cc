@@ -18,6 +18,9 @@ constexpr std::pair<std::string_view, std::string_view> kLabels[] = {
     {"own_excess_ms", "own time above the others'"},
     {"waiting_caused_share", "part of all waiting"},
     {"others_wait_ms", "the others wait"},
+    {"line_share", "time at one line"},
+    {"line_least_share", "time there, at least"},
+    {"line_samples", "stack samples"},
     {"first_late_bucket", "first late gradient bucket"},
     {"most_often_last_share", "most often the last"}};
 

@@ -16,6 +16,7 @@ namespace {
 constexpr PageSize kSize = {.ranks = kMaxRankRows, .heat_rows = 8};
 constexpr size_t kMargin = 10;  // of the verdict's labels
 constexpr size_t kMaxNameWidth = 24;
+constexpr size_t kMaxRemarkWidth = 36;  // beside a fact
 
 using Piece = TextPage::Piece;
 
@@ -35,11 +36,15 @@ void write_facts(TextPage& page, const Verdict& v) {
                {.title = ""},
                {.title = "", .right = false, .priority = 1}},
               {}};
-  for (const Fact& f : v.facts) table.add({f.label, f.who, f.value, f.others});
+  // A long remark has lines of its own: the column goes as a whole where one of its cells finds no room.
+  const auto apart = [](const Fact& f) { return display_width(f.others) > kMaxRemarkWidth; };
+  for (const Fact& f : v.facts) table.add({f.label, f.who, f.value, apart(f) ? "" : f.others});
   std::string label = "  Why";
-  for (const std::string& line : text_table(table, page.columns() - kMargin).rows) {
-    page.line({{pad_right(label, kMargin), ink::kDim}, {line}});
+  const std::vector<std::string> rows = text_table(table, page.columns() - kMargin).rows;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    page.line({{pad_right(label, kMargin), ink::kDim}, {rows[i]}});
     label.clear();
+    if (i < v.facts.size() && apart(v.facts[i])) page.paragraph("", v.facts[i].others, kMargin + 2);
   }
   page.phrases(label, v.context, kMargin);
 }

@@ -49,6 +49,16 @@ TEST(SummaryText, ASavingIsARangeANarrowOneANumber) {
   EXPECT_TRUE(has(saves_line({.share = 0.37}), "37 % of wall time when fixed"));
 }
 
+// A column goes as a whole where one of its cells finds no room: a long remark must not take the short ones along.
+TEST(SummaryText, ALongRemarkOfAFactTakesNoOtherAway) {
+  Snapshot s = examples::straggler();
+  s.findings[0].evidence.push_back(
+      {"line_share", 1, 0.9, {}, "train.py:56 Slow.backward: asleep or waiting, where rank 0 never is"});
+  const std::string text = without_colour(summary_text(s));
+  EXPECT_TRUE(has(text, "train.py:56 Slow.backward: asleep or waiting, where rank 0 never is")) << text;
+  EXPECT_TRUE(has(text, "  others ")) << text;
+}
+
 TEST(SummaryText, TheVerdictComesFirst) {
   const auto lines = lines_of(summary_text(examples::straggler()));
   EXPECT_EQ(lines[4], "  COMPUTE STRAGGLER  crit");
