@@ -1,5 +1,6 @@
 #include "align/device_side.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace stepscope {
@@ -7,6 +8,11 @@ namespace stepscope {
 void DeviceSide::add(RankStep step, int64_t now_ns) {
   waiting_.push_back(std::move(step));
   release(now_ns, false);
+}
+
+RankStep* DeviceSide::waiting_at(int64_t host_ns) {
+  const auto at = std::find_if(waiting_.begin(), waiting_.end(), [&](const RankStep& s) { return host_ns < s.end_ns; });
+  return at != waiting_.end() && host_ns >= at->begin_ns ? &*at : nullptr;
 }
 
 void DeviceSide::release(int64_t now_ns, bool all) {

@@ -24,6 +24,9 @@ class DeviceSide {
   // the newest record's time.
   void release(int64_t now_ns, bool all);
 
+  // The step that went on at `host_ns` and waits here, else nullptr.
+  RankStep* waiting_at(int64_t host_ns);
+
   std::vector<RankStep>& completed() { return completed_; }  // in order; the caller empties it
 
  private:

@@ -46,6 +46,8 @@ constexpr EventRow kRows[] = {
     mark(Kind::kUsage, Of::kThread, tell_usage),
     mark(Kind::kShape, Of::kThread, tell_shape),
     mark(Kind::kValue, Of::kProcess, tell_value),
+    mark(Kind::kScalar, Of::kProcess, tell_scalar),
+    mark(Kind::kScheduler, Of::kThread, tell_scheduler),
     mark(Kind::kException, Of::kProcess, tell_exception),
     mark(Kind::kProcess, Of::kProcess, tell_process),
     mark(Kind::kCollective, Of::kProcess, tell_collective),

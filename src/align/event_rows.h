@@ -50,6 +50,7 @@ bool init_begins(OpenRank&, const Event&, int64_t t, OpenSpan&);
 void init_ends(OpenRank&, const Event&, int64_t t, const OpenSpan*);
 bool teardown_begins(OpenRank&, const Event&, int64_t t, OpenSpan&);
 void tell_value(OpenRank&, const Event&, int64_t t);
+void tell_scalar(OpenRank&, const Event&, int64_t t);
 void tell_exception(OpenRank&, const Event&, int64_t t);
 void tell_process(OpenRank&, const Event&, int64_t t);
 
@@ -61,6 +62,7 @@ void backward_ends(OpenRank&, const Event&, int64_t t, const OpenSpan*);
 void tell_backward_own(OpenRank&, const Event&, int64_t t);
 bool optimizer_begins(OpenRank&, const Event&, int64_t t, OpenSpan&);
 void optimizer_ends(OpenRank&, const Event&, int64_t t, const OpenSpan*);
+void tell_scheduler(OpenRank&, const Event&, int64_t t);
 
 // events_input.cc: batches.
 bool fetch_begins(OpenRank&, const Event&, int64_t t, OpenSpan&);

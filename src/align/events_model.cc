@@ -65,10 +65,22 @@ bool optimizer_begins(OpenRank& rank, const Event& e, int64_t t, OpenSpan& span)
 
 void optimizer_ends(OpenRank& rank, const Event& e, int64_t t, const OpenSpan*) {
   rank.start(t);
-  if (kind_of(e.kind) == Kind::kScalerStep && !rank.scaler_stepped) rank.parts.facts().tags |= kTagSkipped;
+  const bool scaler = kind_of(e.kind) == Kind::kScalerStep, skipped = scaler && !rank.scaler_stepped;
+  if (skipped) rank.parts.facts().tags |= kTagSkipped;
+  if (scaler && (e.flags & kScalerOff) == 0) rank.parts.facts().numerics |= kLossScaled;
+  if ((skipped || !scaler) && rank.optimizers.add(e.a)) ++rank.parts.facts().optimizer_steps;
   rank.loaders.work_ended();
   // The inner optimizer of a GradScaler step ends nothing of its own.
   rank.apply(rank.parts.rule().optimizer_end(e.a), t);
+}
+
+// A scheduler that is made advances once, and one that is set says nothing of its pace. Before any optimizer has
+// stepped it is ahead only where training has begun: a run that is resumed winds it forward first.
+void tell_scheduler(OpenRank& rank, const Event& e, int64_t) {
+  if (e.b == 1 || (e.flags & kSchedulerSet) != 0) return;
+  StepFacts& facts = rank.parts.facts();
+  if (rank.schedulers.add(e.a)) ++facts.scheduler_advances;
+  if (rank.backward_tails > 0 && rank.optimizers.farthest() == 0) facts.numerics |= kSchedulerFirst;
 }
 
 }  // namespace stepscope

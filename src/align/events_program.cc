@@ -52,6 +52,10 @@ void tell_value(OpenRank& rank, const Event& e, int64_t) {
                     rank.loaders.epoch(), rank.life.steps == 0);
 }
 
+void tell_scalar(OpenRank& rank, const Event& e, int64_t) {
+  rank.note_number(static_cast<ScalarOf>(e.a), std::bit_cast<double>(e.b), static_cast<int64_t>(e.c));
+}
+
 void tell_exception(OpenRank& rank, const Event& e, int64_t t) {
   const std::string* exception = rank.names.find(NameKind::kException, e.a);
   rank.life.exception = exception ? *exception : "exception";

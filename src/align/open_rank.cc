@@ -108,6 +108,15 @@ void OpenRank::close_steps() {
   parts.closed().clear();
 }
 
+void OpenRank::note_number(ScalarOf what, double value, int64_t host_ns) {
+  if (StepFacts* open = host_ns == 0 ? &parts.facts() : parts.facts_at(host_ns))
+    return values.computed(what, value, *open);
+  RankStep* step = device.waiting_at(host_ns);
+  if (!step) return values.computed(what, value, parts.facts());
+  values.computed(what, value, *step);
+  values.settle(*step);
+}
+
 // Another thread is followed: its records so far come first.
 void OpenRank::change_thread() {
   forget_spans();

@@ -10,6 +10,7 @@
 
 #include "align/device_side.h"
 #include "align/event.h"
+#include "align/farthest_count.h"
 #include "align/forward_modes.h"
 #include "align/loader_roles.h"
 #include "align/memory_readings.h"
@@ -33,6 +34,7 @@ struct OpenRank {
   LoaderRoles loaders;
   ProgramValues values;
   MemoryReadings memory;
+  FarthestCount schedulers, optimizers;
   std::map<uint64_t, size_t> communicators;
 
   bool started = false, finished = false;
@@ -62,6 +64,10 @@ struct OpenRank {
   // What the step rule says of an event at `t`; steps that end get their number, tags and figures.
   void apply(StepRule::Verdict verdict, int64_t t);
   void finish(int64_t end_ns);
+
+  // Training computed a number at `host_ns` (0 = now): told of the step that went on then, where it is still here, else
+  // of the open one.
+  void note_number(ScalarOf what, double value, int64_t host_ns);
 
   // What work with gradients, or without, says of the batch and the gaps around it.
   void training_work();

@@ -1,10 +1,14 @@
 #include "align/program_values.h"
 
+#include <cmath>
+
+#include "align/rank_step.h"
+
 namespace stepscope {
 
 void ProgramValues::add(const std::string& name, double value, StepFacts& step, StepFacts& ended, int32_t counted_epoch,
                         bool first) {
-  if (name == "loss") step.loss = value;
+  if (name == "loss") step.loss = value, loss_said_ = true;
   if (name == "tokens") step.tokens += value, tokens_said_ = true;
   if (name == "samples") step.samples += value, samples_said_ = true;
   if (name == "flops") step.flops += value;
@@ -28,7 +32,28 @@ void ProgramValues::begin_work(StepFacts& step, int32_t counted_epoch) const {
   if (step.epoch < 0) step.epoch = counted_epoch < 0 ? epoch_said_ : first_epoch_ + counted_epoch;
 }
 
+void ProgramValues::computed(ScalarOf what, double value, StepFacts& step) {
+  if (what == ScalarOf::kLoss) {
+    step.backward_loss = value;
+    step.numerics |= kLossSeen;
+    loss_seen_ = true;
+    if (!std::isfinite(value)) step.numerics |= kLossNotFinite;
+  } else if (what == ScalarOf::kGradNorm) {
+    step.grad_norm = value;
+    if (!std::isfinite(value)) step.numerics |= kGradNormNotFinite;
+  }
+}
+
+// A logged loss may be that of an evaluation: whether training's is finite, backward's tells where it can be seen.
 void ProgramValues::settle(StepFacts& step) const {
+  if (!loss_said_ && (step.numerics & kLossScaled) == 0) step.loss = step.backward_loss;
+  if (loss_seen_ || !step.loss) return settle_counts(step);
+  step.numerics |= kLossSeen;
+  if (!std::isfinite(*step.loss)) step.numerics |= kLossNotFinite;
+  settle_counts(step);
+}
+
+void ProgramValues::settle_counts(StepFacts& step) const {
   if (!samples_said_) step.samples = step.counted_samples;
   if (!tokens_said_) step.tokens = step.counted_tokens;
 }

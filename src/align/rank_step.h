@@ -27,6 +27,15 @@ enum StepTag : uint32_t {
   kTagCaptured = 1 << 9,     // ran as a CUDA graph
 };
 
+// What is remarkable about the numbers of a step (RankStep::numerics).
+enum NumericsBit : uint32_t {
+  kLossNotFinite = 1 << 0,      // of one of its backwards
+  kGradNormNotFinite = 1 << 1,  // as the program computed it
+  kLossScaled = 1 << 2,         // a GradScaler was at work: what backward was called on is not the loss
+  kSchedulerFirst = 1 << 3,     // the learning rate schedule advanced before any optimizer had stepped
+  kLossSeen = 1 << 4,           // of one of its backwards, finite or not
+};
+
 // Which operation a stall is blocked on, beside its group and sequence number.
 struct StallSyncPoint {
   int32_t peer = -1;     // a message: the other rank; -1 = a collective

@@ -32,6 +32,12 @@ void StepParts::complete(uint64_t group, uint64_t sequence, uint8_t op, int64_t 
     held_->work.complete(group, sequence, op, done_ns);
 }
 
+StepFacts* StepParts::facts_at(int64_t host_ns) {
+  if (host_ns >= open_.begin_ns()) return &open_.facts();
+  if (host_ns >= done_.begin_ns()) return &done_.facts();
+  return held_ && host_ns >= held_->work.begin_ns() ? &held_->work.facts() : nullptr;
+}
+
 void StepParts::count_records() { open_.add_records(std::exchange(records_, 0), std::exchange(lost_, 0)); }
 
 void StepParts::close(StepAccumulator& work, int64_t end_ns, uint32_t tags, uint64_t signature) {

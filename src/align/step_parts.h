@@ -37,6 +37,8 @@ class StepParts {
   StepAccumulator& open() { return open_; }
   StepFacts& facts() { return open_.facts(); }
   StepFacts& facts_before() { return done_.facts(); }  // of the part up to the newest candidate
+  // Of the part that `host_ns` lies in, nullptr where that is no longer open.
+  StepFacts* facts_at(int64_t host_ns);
   // Completion stamp of a collective in any of the parts.
   void complete(uint64_t group, uint64_t sequence, uint8_t op, int64_t done_ns);
   void count_record() { ++records_; }

@@ -16,7 +16,7 @@ enum class Edge : uint8_t { kMark = 0, kBegin = 1, kEnd = 2 };
                          boundary (stepscope_step of the C ABI): the step ends at it, whatever optimizers did */      \
   X(UserPhase, 3)     /* span: trace_phase; a = name id (NameKind::Phase) */                                          \
   X(Optimizer, 4)     /* span; a = optimizer id */                                                                    \
-  X(ScalerStep, 5)    /* span around GradScaler.step; a = optimizer id */                                             \
+  X(ScalerStep, 5)    /* span around GradScaler.step; a = optimizer id; end: flags kScalerOff */                       \
   X(Backward, 6)      /* span, outermost only; a = 1 accumulates gradients, 0 = autograd.grad */                      \
   X(BackwardOwn, 7)   /* mark: own backward compute ended, before DDP's finalizer waits */                            \
   X(Forward, 8)       /* span of a root module; a = module id; flags: kForwardGrad, kForwardTraining */               \
@@ -54,14 +54,17 @@ enum class Edge : uint8_t { kMark = 0, kBegin = 1, kEnd = 2 };
   X(Rendezvous, 32)   /* reserved */                                                                                  \
   X(NcclEnqueue, 33)  /* launch of that op on the host, time = before the launch; a = communicator hash, b = as in   \
                          NcclTime, c = NcclAlgo | NcclProto << 8 | channels << 16, d = stream */                      \
-  X(Scheduler, 34)    /* mark: LR scheduler advanced; a = scheduler id */                                             \
+  X(Scheduler, 34)    /* mark: LR scheduler advanced; a = scheduler id, b = its own count of steps after it, 1 as it is \
+                         made, 0 = not told; flags kSchedulerSet */                                                  \
   X(Shape, 35)        /* mark: items of the current batch; a = samples, b = tokens or elements */ \
   X(GpuStatus, 36)    /* mark by the poller, each 10 s and at a change; a = marks resolved, b = marks missing, c = CUDA  \
                          errors | newest code << 32, d = half width of the clock bracket in ns */                     \
   X(MemoryPeak, 37)   /* mark; a = peak allocated, b = peak reserved as the allocator says (the user may reset it) */   \
   X(OutOfMemoryDetail, 38) /* follows OutOfMemory; a = largest free block, b = free on the device, c = inactive split,  \
                          d = bytes allocated since the previous memory mark */                                       \
-  X(LoaderEnd, 39)    /* span: the workers of an iterator are told to end and waited for; a = loader id */
+  X(LoaderEnd, 39)    /* span: the workers of an iterator are told to end and waited for; a = loader id */             \
+  X(Scalar, 40)       /* mark: a number that training itself computes; a = ScalarOf, b = bits of a double, c = host     \
+                         time at which the program had it where a device tells it later, else 0 */
 // clang-format on
 
 enum class Kind : uint8_t {
@@ -94,6 +97,9 @@ enum class ProcessEvent : uint64_t {
   kExec = 4,
 };
 
+// Of what a Scalar tells: the tensor that backward was called on; the norm that torch.nn.utils computed.
+enum class ScalarOf : uint64_t { kLoss = 1, kGradNorm = 2 };
+
 enum class SaveApi : uint64_t { kTorch = 1, kDistributed = 2, kSafetensors = 3 };
 
 // The names follow c10d; numbers are ours.
@@ -118,6 +124,8 @@ inline constexpr uint16_t kForwardGrad = 1 << 0, kForwardTraining = 1 << 1;
 inline constexpr uint16_t kFetchStop = 1 << 0, kFetchError = 1 << 1;
 inline constexpr uint16_t kCollectiveAsync = 1 << 0, kCollectiveP2p = 1 << 1;
 inline constexpr uint16_t kH2dPinned = 1 << 0;
+inline constexpr uint16_t kScalerOff = 1 << 0;     // made with enabled=False: it scales nothing
+inline constexpr uint16_t kSchedulerSet = 1 << 0;  // step(epoch): it was set, not advanced
 // GpuMark: the stream was capturing, so nothing was recorded (c = d = 0); the GPU reached the mark right after the host
 // recorded it, so it had run dry.
 inline constexpr uint16_t kGpuCaptured = 1 << 0, kGpuHostBound = 1 << 1;
