@@ -51,6 +51,10 @@ bool load_cuda_api(void* library, CudaApi& api, std::string& reason) {
   ok &= take(library, api.context_set, reason, "cuCtxSetCurrent");
   ok &= take(library, api.context_device, reason, "cuCtxGetDevice");
   ok &= take(library, api.primary_state, reason, "cuDevicePrimaryCtxGetState");
+  std::string missing;
+  api.host_alloc = nullptr, api.copy_to_host = nullptr;
+  take(library, api.host_alloc, missing, "cuMemHostAlloc");
+  take(library, api.copy_to_host, missing, "cuMemcpyDtoHAsync_v2");
   return ok;
 }
 

@@ -26,6 +26,7 @@ inline constexpr CuResult kCuStreamCaptureImplicit = 906;  // asked of the legac
 inline constexpr int kCuCaptureNone = 0;                   // CUstreamCaptureStatus
 inline constexpr int kCuCaptureModeRelaxed = 2;            // CUstreamCaptureMode
 inline constexpr unsigned kCuStreamNonBlocking = 1;
+inline constexpr unsigned kCuHostPortable = 1;
 
 struct CudaApi {
   CuResult (*event_create)(CuEvent*, unsigned flags);
@@ -41,6 +42,9 @@ struct CudaApi {
   CuResult (*context_set)(CuContext);
   CuResult (*context_device)(CuDevice*);
   CuResult (*primary_state)(CuDevice, unsigned* flags, int* active);
+  // Null where the library lacks them: then no number is read from the device.
+  CuResult (*host_alloc)(void**, size_t bytes, unsigned flags);
+  CuResult (*copy_to_host)(void* to, uint64_t from, size_t bytes, CuStream);
 };
 
 // Looks for libcuda.so.1 in this process (it is not loaded when absent), or at the path in STEPSCOPE_CUDA_LIBRARY

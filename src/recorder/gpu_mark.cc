@@ -57,6 +57,29 @@ bool gpu_mark(Kind kind, Edge edge, uint64_t id, CuStream stream, uint64_t host_
   return true;
 }
 
+bool gpu_scalar(uint64_t address, ScalarFormat format, ScalarOf what, CuStream stream, uint64_t host_ns) noexcept {
+  if (!gpu_running() || !g_gpu.scalars || gpu_capturing(stream)) return false;
+  const uint32_t index = g_gpu.pool->free.pop();
+  if (index == kNoSlot) return false;
+  EventSlot& slot = g_gpu.pool->slots[index];
+  const CudaApi& api = *g_gpu.api;
+  CuResult rc = api.copy_to_host(&g_gpu.scalars[index], address, bytes_of(format), stream);
+  if (rc == kCuSuccess) rc = api.event_record(slot.event, stream);
+  if (rc != kCuSuccess) [[unlikely]] {
+    if (rc != kCuInvalidContext && rc != kCuInvalidHandle) gpu_count_error(rc);
+    g_gpu.pool->free.push(index);
+    return false;
+  }
+  slot.stream = stream;
+  slot.host_ns = host_ns;
+  slot.id = static_cast<uint64_t>(what);
+  slot.begin = kNoSlot;
+  slot.packed = static_cast<uint16_t>(format);
+  slot.use = SlotUse::kScalar;
+  g_gpu.pool->pending.push(index);
+  return true;
+}
+
 void gpu_submit_span(uint32_t begin, uint32_t end, CuStream stream, uint64_t cookie) noexcept {
   if (end == kNoSlot) return gpu_return_event(begin);
   EventSlot& slot = g_gpu.pool->slots[end];

@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <new>
 #include <string>
@@ -206,12 +207,14 @@ bool GpuPoller::resolve(uint32_t index) noexcept {
   int64_t gpu_ns = 0;
   if (rc != kCuSuccess) {
     gpu_count_error(rc);
+  } else if (slot.use == SlotUse::kScalar) {
+    resolve_scalar(index);
   } else if (gpu_time(index, gpu_ns)) {
     if (!own_stream_) calibrate_from(slot, gpu_ns);
     slot.use == SlotUse::kMark ? resolve_mark(slot, gpu_ns) : resolve_span(slot, gpu_ns);
   }
   if (slot.begin != kNoSlot) shared_.pool->free.push(slot.begin);
-  if (rc == kCuSuccess && axis_.wants_rebase(gpu_ns)) {
+  if (rc == kCuSuccess && slot.use != SlotUse::kScalar && axis_.wants_rebase(gpu_ns)) {
     axis_.rebase(gpu_ns);
     std::swap(reference_, index);
   }
@@ -254,6 +257,12 @@ void GpuPoller::resolve_span(const EventSlot& slot, int64_t end_ns) noexcept {
   shared_.resolved.fetch_add(1, std::memory_order_relaxed);
   if (GpuSpanHandler handler = shared_.span_handler.load(std::memory_order_acquire))
     handler(slot.id, has_begin ? clock_.to_host(begin_ns) : 0, clock_.to_host(end_ns));
+}
+
+void GpuPoller::resolve_scalar(uint32_t index) noexcept {
+  const EventSlot& slot = shared_.pool->slots[index];
+  const double value = scalar_at(&shared_.scalars[index], static_cast<ScalarFormat>(slot.packed));
+  gpu_write(monotonic_ns(), Kind::kScalar, Edge::kMark, slot.id, std::bit_cast<uint64_t>(value), slot.host_ns, 0, 0);
 }
 
 bool GpuPoller::probe(uint32_t index, uint64_t& lo_ns, uint64_t& hi_ns) noexcept {

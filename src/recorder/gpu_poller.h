@@ -38,6 +38,7 @@ class GpuPoller {
   bool gpu_time(uint32_t slot, int64_t& gpu_ns) noexcept;
   void resolve_mark(const EventSlot& slot, int64_t gpu_ns) noexcept;
   void resolve_span(const EventSlot& slot, int64_t end_ns) noexcept;
+  void resolve_scalar(uint32_t index) noexcept;
   void release(uint32_t slot) noexcept;
   void calibrate_from(const EventSlot& slot, int64_t gpu_ns) noexcept;
   bool probe(uint32_t slot, uint64_t& lo_ns, uint64_t& hi_ns) noexcept;

@@ -7,16 +7,16 @@
 
 namespace stepscope::recorder {
 
-enum class SlotUse : uint8_t { kMark, kSpanEnd };
+enum class SlotUse : uint8_t { kMark, kSpanEnd, kScalar };
 
 // Fields belong to whoever holds the slot: the thread that popped it, then the poller.
 struct EventSlot {
   CuEvent event = nullptr;
   CuStream stream = nullptr;
   uint64_t host_ns = 0;
-  uint64_t id = 0;  // of the mark, or the cookie of a span
+  uint64_t id = 0;  // of the mark, the cookie of a span, or ScalarOf
   uint32_t begin = kNoSlot;
-  uint16_t packed = 0;
+  uint16_t packed = 0;  // kind and edge of the mark, or ScalarFormat
   SlotUse use = SlotUse::kMark;
 };
 
@@ -34,6 +34,7 @@ struct GpuShared {
   const CudaApi* api = nullptr;
   CuContext context = nullptr;
   GpuPool* pool = nullptr;
+  uint64_t* scalars = nullptr;  // one per slot, in memory that the device writes to; null = there is none
 
   std::atomic<CuDevice> device{-1};
   std::atomic<uint32_t> events{0};

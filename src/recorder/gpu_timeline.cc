@@ -62,6 +62,14 @@ void make_events(uint32_t total) noexcept {
   }
 }
 
+void make_scalars() noexcept {
+  void* memory = nullptr;
+  if (g_gpu.scalars || !g_gpu.api->host_alloc || !g_gpu.api->copy_to_host) return;
+  RelaxedCapture relaxed(*g_gpu.api);
+  if (g_gpu.api->host_alloc(&memory, kGpuSlots * sizeof(uint64_t), kCuHostPortable) == kCuSuccess)
+    g_gpu.scalars = static_cast<uint64_t*>(memory);
+}
+
 bool start_here(std::string& reason) {
   const CudaApi* api = find_cuda_api(reason);
   if (!api) return false;
@@ -78,6 +86,7 @@ bool start_here(std::string& reason) {
   if (!g_gpu.pool) return reason = "no memory for the event pool", false;
   g_gpu.device.store(device);
   make_events(kGpuSlotsMarks);
+  make_scalars();
   if (g_gpu.events.load() < 64) return reason = "cuEventCreate failed", false;
   return gpu_poller_start() || (reason = "no thread for the GPU poller", false);
 }

@@ -19,6 +19,7 @@
 #include "blackbox/layout.h"
 #include "recorder/cuda_api.h"
 #include "recorder/gpu_slots.h"
+#include "recorder/scalar.h"
 
 namespace stepscope::recorder {
 
@@ -57,6 +58,10 @@ bool gpu_capturing(CuStream stream) noexcept;
 // Records an event on `stream`; the slot is the caller's until it is submitted or returned. kNoSlot when there is none.
 uint32_t gpu_event(CuStream stream) noexcept;
 void gpu_return_event(uint32_t slot) noexcept;
+
+// Copies the number at `address` of the device to the host when `stream` comes to it; the poller then writes it as a
+// Scalar of `host_ns`. Nothing waits. False when nothing was recorded, as for gpu_mark().
+bool gpu_scalar(uint64_t address, ScalarFormat format, ScalarOf what, CuStream stream, uint64_t host_ns) noexcept;
 
 // Hands a span to the poller: `begin` may be kNoSlot (only the end is known). The handler gets `cookie` and host times.
 // Both slots belong to the timeline afterwards, whatever happens.

@@ -4,7 +4,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <bit>
 #include <cmath>
+#include <limits>
 
 #include "fake_gpu.h"
 #include "recorder/gpu_poller.h"
@@ -303,6 +305,40 @@ TEST_F(GpuTimeline, SpansComeBackWithTheirCookie) {
   // No end: the begin goes back to the pool and nobody is told.
   gpu_submit_span(gpu_event(kStream), kNoSlot, kStream, 79);
   gpu_set_span_handler(nullptr);
+}
+
+TEST_F(GpuTimeline, TellsANumberWhenTheStreamHasComeToIt) {
+  ASSERT_TRUE(start());
+  const float loss = std::numeric_limits<float>::quiet_NaN();
+  const double norm = 2.5;
+  const auto at = [](const auto& number) { return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(&number)); };
+  fake_cuda_work(kStream, 20 * kMs);
+  const uint64_t host = monotonic_ns();
+  ASSERT_TRUE(gpu_scalar(at(loss), ScalarFormat::kFloat, ScalarOf::kLoss, kStream, host));
+  ASSERT_TRUE(gpu_scalar(at(norm), ScalarFormat::kDouble, ScalarOf::kGradNorm, kOther, host + 1));
+  ASSERT_TRUE(wait_for(Kind::kScalar, 2));
+  const auto told = records(Kind::kScalar);
+  EXPECT_EQ(told[0].a, static_cast<uint64_t>(ScalarOf::kGradNorm));  // its stream was idle
+  EXPECT_EQ(std::bit_cast<double>(told[0].b), 2.5);
+  EXPECT_EQ(told[0].c, host + 1);
+  EXPECT_EQ(told[1].a, static_cast<uint64_t>(ScalarOf::kLoss));
+  EXPECT_TRUE(std::isnan(std::bit_cast<double>(told[1].b)));
+  EXPECT_EQ(told[1].c, host);
+  EXPECT_GE(told[1].time_ns, host + 20 * kMs);
+  EXPECT_EQ(gpu_counts().errors, 0u);
+}
+
+TEST_F(GpuTimeline, ReadsNoNumberInACaptureOrWithoutMemoryForIt) {
+  ASSERT_TRUE(start());
+  const double norm = 2.5;
+  const auto address = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(&norm));
+  fake_cuda_capture(kStream, 1);
+  EXPECT_FALSE(gpu_scalar(address, ScalarFormat::kDouble, ScalarOf::kLoss, kStream, 1));
+  fake_cuda_capture(kStream, 0);
+  fake_cuda_fail("cuMemcpyDtoHAsync", kCuInvalidHandle, 1);
+  EXPECT_FALSE(gpu_scalar(address, ScalarFormat::kDouble, ScalarOf::kLoss, kStream, 1));
+  EXPECT_EQ(gpu_counts().errors, 0u);  // a stream of another device is nobody's fault
+  EXPECT_TRUE(gpu_scalar(address, ScalarFormat::kDouble, ScalarOf::kLoss, kStream, 1));
 }
 
 }  // namespace

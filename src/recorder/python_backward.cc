@@ -4,6 +4,7 @@
 
 #include "blackbox/layout.h"
 #include "python_hooks.h"
+#include "recorder/python_numerics.h"
 
 namespace stepscope::recorder {
 namespace {
@@ -113,7 +114,9 @@ PyObject* run_backward(const Call& call) {
   PyObject* result;
   {
     std::optional<LossHook> hook;
-    if (accumulate && g_hooks.own_end && g_hooks.queue_callback) hook.emplace(call.argument(0, "t_outputs"));
+    PyObject* outputs = accumulate ? call.argument(0, "t_outputs") : nullptr;
+    read_scalars(outputs, ScalarOf::kLoss);
+    if (accumulate && g_hooks.own_end && g_hooks.queue_callback) hook.emplace(outputs);
     result = call.proceed();
   }
   ended(thread);

@@ -18,6 +18,7 @@
 #include <cstdint>
 
 #include "blackbox/event_kind.h"
+#include "recorder/scalar.h"
 
 namespace stepscope::recorder {
 
@@ -40,6 +41,10 @@ inline void gpu_wait_point(GpuWaitPoint point, Edge edge) noexcept {
   if (g_gpu_armed.load(std::memory_order_relaxed)) [[unlikely]]
     gpu_wait_point_slow(point, edge);
 }
+
+// Reads a number of the device in passing: it is told when the current stream has come to it. In steps that all ranks
+// choose alike, every one unless steps are shorter than kScalarEveryNs.
+void gpu_read_scalar(uint64_t address, ScalarFormat format, ScalarOf what) noexcept;
 
 // Adds the gpu_* functions that device.py, memory.py and h2d.py use. 0, or -1 with a Python error set.
 int add_gpu_functions(PyObject* module);

@@ -1,6 +1,7 @@
 // stepscope._native: the recorder as a Python extension (limited API 3.10).
 #include "python_hooks.h"
 #include "recorder/python_gpu.h"
+#include "recorder/python_numerics.h"
 
 namespace {
 
@@ -8,7 +9,7 @@ int fill(PyObject* module) {
   using namespace stepscope::recorder;
   for (auto* add : {add_stand_in_functions, add_mark_functions, add_step_functions, add_forward_functions,
                     add_backward_functions, add_collective_functions, add_wait_functions, add_loader_functions,
-                    add_pause_functions, add_gpu_functions, add_stack_functions})
+                    add_pause_functions, add_gpu_functions, add_stack_functions, add_numerics_functions})
     if (add(module) != 0) return -1;
   return 0;
 }

@@ -36,7 +36,7 @@ struct KnownOptimizers {
   }
 };
 constinit KnownOptimizers g_known;
-PyObject* g_str_name = nullptr;
+PyObject *g_str_name = nullptr, *g_str_step_count = nullptr, *g_str_enabled = nullptr;
 
 int32_t environment(const char* variable, int32_t fallback) {
   const char* text = getenv(variable);
@@ -91,8 +91,13 @@ PyObject* scaler_step(const Call& call) {
   PyObject* optimizer = call.argument(1, "optimizer");
   boundary_mark(Kind::kScalerStep, Edge::kBegin, id_of(optimizer));
   PyObject* result = call.proceed();
-  boundary_mark(Kind::kScalerStep, Edge::kEnd, id_of(optimizer));
-  return result;
+  uint16_t flags = 0;
+  if (active()) {
+    const KeepError keep;
+    if (attribute(call.argument(0, "self"), g_str_enabled).get() == Py_False) flags = kScalerOff;
+  }
+  boundary_mark(Kind::kScalerStep, Edge::kEnd, id_of(optimizer), flags);
+  return give(result);
 }
 
 // wrap_scaler(GradScaler) replaces the class attribute `step`.
@@ -100,10 +105,16 @@ PyObject* wrap_scaler(PyObject*, PyObject* type) {
   return stand_in_method(type, "step", scaler_step) ? none() : nullptr;
 }
 
+// LRScheduler.step(self, epoch=None)
 PyObject* scheduler_step(const Call& call) {
   PyObject* result = call.proceed();
-  if (result) mark(Kind::kScheduler, Edge::kMark, id_of(call.argument(0, "self")));
-  return result;
+  if (!result || !active()) return result;
+  PyObject* scheduler = call.argument(0, "self");
+  PyObject* epoch = call.argument(1, "epoch");
+  const Ref count = attribute(scheduler, g_str_step_count);
+  mark(Kind::kScheduler, Edge::kMark, id_of(scheduler), as_u64(count.get()), 0, 0,
+       epoch && epoch != Py_None ? kSchedulerSet : 0);
+  return give(result);
 }
 
 PyObject* wrap_scheduler(PyObject*, PyObject* type) {
@@ -318,6 +329,8 @@ void reset_hooks_after_fork() noexcept {
 
 int add_step_functions(PyObject* module) {
   g_str_name = PyUnicode_InternFromString("__name__");
+  g_str_step_count = PyUnicode_InternFromString("_step_count");
+  g_str_enabled = PyUnicode_InternFromString("_enabled");
   return PyModule_AddFunctions(module, g_functions);
 }
 

@@ -27,6 +27,7 @@ SIGNALS = (
     "gc_pause",
     "save",
     "scheduler",
+    "numerics",
     "device",
     "advice",
 )
