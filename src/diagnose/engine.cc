@@ -37,6 +37,7 @@ constexpr size_t kLiveRows = 96;    // the newest steps that live rules about sh
 
 struct Engine::Impl {
   Thresholds limits;
+  Numerics numerics;
   StepTable table;
   RunSums sums;
   Epochs epochs;
@@ -65,8 +66,24 @@ struct Engine::Impl {
   std::vector<ChangedThreshold> changed;
   std::function<void(const StepRow&)> row_sink;
 
+  static Numerics::Limits numeric_limits(const Thresholds& t) {
+    const auto count = [](double number) { return static_cast<size_t>(number); };
+    return {.skipped_share = t.skipped_steps_share,
+            .skipped_after = count(t.skipped_first_steps),
+            .spikes = {.least_blocks = count(t.spike_min_steps) / SpikeTrack::kBlock,
+                       .spreads = t.spike_min_spreads,
+                       .over_highest = t.spike_over_highest,
+                       .least_factor = t.spike_min_factor},
+            .replicas = {.learned_steps = count(t.replica_learned_steps),
+                         .equal_share = t.replica_equal_share,
+                         .different_share = t.replica_different_share,
+                         .lasting_steps = count(t.replica_lasting_steps)}};
+  }
+
   explicit Impl(const EngineOptions& options)
-      : table([this](StepRow& row) { on_close(row); }, [this](StepRow& row, Cell& cell) { on_late(row, cell); }) {
+      : limits(Thresholds::with(options.thresholds)),
+        numerics(numeric_limits(limits)),
+        table([this](StepRow& row) { on_close(row); }, [this](StepRow& row, Cell& cell) { on_late(row, cell); }) {
     for (const auto& [name, value] : options.thresholds) {
       const auto known = check_threshold(name, value);
       if (!known)
@@ -74,7 +91,6 @@ struct Engine::Impl {
       else if (value != (*known)->standard)
         changed.push_back({std::string((*known)->name), value, (*known)->standard});
     }
-    limits = Thresholds::with(options.thresholds);
     flops_per_step = options.flops_per_step;
     peak_flops = options.peak_flops;
     for (const std::string& cause : options.silence) {
@@ -119,6 +135,7 @@ struct Engine::Impl {
       if (stood_still(row, rank, moments)) charge_stopped(row, rank);
     sums.add(row);
     epochs.add(row);
+    numerics.add(row);
     if (row_sink) row_sink(row);
   }
 
@@ -154,6 +171,7 @@ struct Engine::Impl {
     look_who_was_seen(in);
     in.lives = &lives;
     in.groups = &groups;
+    in.numerics = &numerics;
     in.silenced = &silenced;
     in.rooms = &rooms;
     in.loads = &loads;
@@ -309,6 +327,7 @@ void Engine::begin_attempt(int world_size) {
   impl_->offset = impl_->table.closed();
   impl_->lives.clear();
   impl_->table.begin_attempt(world_size);
+  impl_->numerics.begin_attempt();
 }
 
 void Engine::set_unhooked(UnhookedProcess process) { impl_->unhooked = std::move(process); }

@@ -15,6 +15,7 @@
 #include "analyze/attribution.h"
 #include "analyze/core_sharing.h"
 #include "analyze/load_lead.h"
+#include "analyze/numerics.h"
 #include "analyze/onset.h"
 #include "analyze/rows.h"
 #include "diagnose/device_room.h"
@@ -52,6 +53,7 @@ struct RuleInput {
   uint64_t records = 0, lost = 0, torn = 0;
   const std::map<int, RankLife>* lives = nullptr;
   const Groups* groups = nullptr;
+  const Numerics* numerics = nullptr;                      // of the whole run; null where there are no steps to judge
   const std::set<std::string>* silenced = nullptr;         // causes of ADVICE that the user does not want; "all"
   const UnhookedProcess* unhooked = nullptr;               // told where no rank has appeared
   const std::map<int, DeviceRoom>* rooms = nullptr;        // by rank; empty where nothing was sampled from outside

@@ -31,6 +31,13 @@
 //   late rank=1 ms=8000          the rank reaches init_process_group so late
 //   init_group                   every rank calls init_process_group; destroy_group: and leaves by destroy_process_group
 //   flops_per_step 2e12          peak_flops 1e15
+//   losses start=2.5 end=0.5 tau=50 sigma=0.03 rho=0.5 terms=1    what backward is called on: falls from start to end,
+//                                with noise relative to it (rho: of one step with the next); terms: backwards per step, each
+//                                with a loss of its own, so many times larger than the one before (ratio=20)
+//   norms start=1 sigma=0.1      the gradient norm, the same on all ranks; apart=2: only among so many neighbours
+//   number loss|norm rank=1|all from=0 to=199 every=1 value=nan|inf|-3 factor=10 add=5 grow=2   changes it; grow: per step
+//   scaler from=0 to=199 every=1 a GradScaler steps, and skips these steps
+//   schedule 1 first=1           advances per step; first: before the first step of the optimizer; wind=50: before training
 //   expect KIND [rank=1] [phase=backward] [severity=warn|crit|info] [cause=..] [first=a..b] [detected<=n]
 //          [saves=a..b|unknown] [cost=a..b] [pattern=..] [scope=job|ranks|seen] [says="part of the title"]
 //   expect_silent                no finding of warn or crit
@@ -40,6 +47,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cctype>
 #include <cstdint>
@@ -100,6 +108,8 @@ struct Scenario {
   double tensor_parallel_ms = 0.3;
   Words tokens, uneven;
   std::map<std::pair<int, int>, uint64_t> lossy;
+  Words numbers_loss, numbers_norm, scaler, schedule;
+  std::vector<Words> changes;  // of loss and norm
   std::vector<std::pair<std::string, Words>> expects;  // command, arguments
 };
 
@@ -189,6 +199,16 @@ inline Scenario read(const std::string& path) {
       list.push_back({static_cast<int>(number(w, "rank", -1)), w});
     } else if (command == "tokens") {
       s.tokens = words_of(in);
+    } else if (command == "losses") {
+      s.numbers_loss = words_of(in), s.numbers_loss.try_emplace("start", "2.5");
+    } else if (command == "norms") {
+      s.numbers_norm = words_of(in), s.numbers_norm.try_emplace("start", "1");
+    } else if (command == "number") {
+      s.changes.push_back(words_of(in));
+    } else if (command == "scaler") {
+      s.scaler = words_of(in), s.scaler.try_emplace("from", "0");
+    } else if (command == "schedule") {
+      s.schedule = words_of(in);
     } else if (command == "uneven") {
       s.uneven = words_of(in);
     } else if (command == "lossy") {
@@ -246,6 +266,10 @@ class Play {
     for (const Config& c : s.configs)
       for (int r = 0; r < s.ranks; ++r)
         if (c.rank < 0 || c.rank == r) lanes_[r].builder().push_name(static_cast<uint16_t>(NameKind::kAdvice), c.id, c.text);
+    for (int r = 0; r < s.ranks && !s.schedule.empty(); ++r) {
+      lanes_[r].event(Kind::kScheduler, Edge::kMark, 4, 1);
+      for (int k = 0; k < number(s.schedule, "wind", 0); ++k) lanes_[r].event(Kind::kScheduler, Edge::kMark, 4, static_cast<uint64_t>(2 + k));
+    }
     if (s.init_group)
       for (int r = 0; r < s.ranks; ++r) {
         if (const auto late = s.late_ms.find(r); late != s.late_ms.end()) lanes_[r].pass(late->second);
@@ -350,6 +374,73 @@ class Play {
     return std::round(n);
   }
 
+  static bool hits(const Words& w, int r, int step) {
+    const double rank = number(w, "rank", -1), from = number(w, "from", 0);
+    return (rank < 0 || rank == r) && step >= from && step <= number(w, "to", 1 << 30) &&
+           (step - static_cast<int>(from)) % static_cast<int>(number(w, "every", 1)) == 0;
+  }
+  double changed(const char* what, double value, int r, int step) const {
+    for (const Words& w : s_.changes) {
+      if (w.at("") != what || !hits(w, r, step)) continue;
+      if (w.contains("value")) value = std::stod(w.at("value"));
+      value = value * number(w, "factor", 1) * std::pow(number(w, "grow", 1), step - number(w, "from", 0)) + number(w, "add", 0);
+    }
+    return value;
+  }
+  // A relative deviation of standard deviation sigma, alike for each rank (or group of them) and step.
+  double wobble(const Words& w, int who) {
+    const double rho = number(w, "rho", 0);
+    double& z = wobbles_[{&w, who}];
+    z = rho * z + std::sqrt(1 - rho * rho) * std::normal_distribution<double>()(numbers_);
+    return std::exp(number(w, "sigma", 0.03) * z);
+  }
+  static void tell(RankWriter& lane, ScalarOf what, double value) {
+    lane.event(Kind::kScalar, Edge::kMark, static_cast<uint64_t>(what), std::bit_cast<uint64_t>(value));
+  }
+  // The backwards of a step but the last, and what the last is called on.
+  void write_losses(RankWriter& lane, int r, int step) {
+    const Words& w = s_.numbers_loss;
+    const int terms = w.empty() ? 1 : static_cast<int>(number(w, "terms", 1));
+    for (int k = 0; k < terms; ++k) {
+      if (!w.empty()) {
+        const double end = number(w, "end", number(w, "start", 0));
+        double value = end + (number(w, "start", 0) - end) * std::exp(-step / number(w, "tau", 50));
+        value *= wobble(w, r) * std::pow(number(w, "ratio", 1), k);
+        tell(lane, ScalarOf::kLoss, changed("loss", value, r, step));
+      }
+      if (k + 1 == terms) break;
+      lane.pass(0.5);
+      lane.event(Kind::kBackward, Edge::kEnd, 1);
+      advance(lane, step);
+      lane.event(Kind::kBackward, Edge::kBegin, 1);
+    }
+  }
+  // Once per backward where there are several, else as often as the scenario says.
+  void advance(RankWriter& lane, int step) {
+    if (s_.schedule.empty()) return;
+    lane.event(Kind::kScheduler, Edge::kMark, 4, static_cast<uint64_t>(2 + step));
+  }
+  void write_optimizer(RankWriter& lane, int r, int step) {
+    if (const Words& w = s_.numbers_norm; !w.empty()) {
+      const int group = r / static_cast<int>(number(w, "apart", s_.ranks));
+      if (norms_step_ != step) norms_step_ = step, norms_.clear();
+      if (!norms_.contains(group)) norms_[group] = number(w, "start", 1) * wobble(w, group);
+      tell(lane, ScalarOf::kGradNorm, changed("norm", norms_[group], r, step));
+    }
+    const bool first = number(s_.schedule, "first", 0) != 0;
+    const int advances = s_.schedule.empty() ? 0 : static_cast<int>(number(s_.schedule, "", 1));
+    for (int k = 0; first && k < advances; ++k) advance(lane, step);
+    const double ms = own("optimizer", r, step);
+    const bool skips = !s_.scaler.empty() && hits(s_.scaler, r, step);
+    if (!s_.scaler.empty()) lane.event(Kind::kScalerStep, Edge::kBegin, 3);
+    if (skips)
+      lane.pass(ms);
+    else
+      lane.span(Kind::kOptimizer, ms, 3);
+    if (!s_.scaler.empty()) lane.event(Kind::kScalerStep, Edge::kEnd, 3);
+    for (int k = 0; !first && k < advances; ++k) advance(lane, step);
+  }
+
   // How much more work than usual a rank gets in a step.
   double load_at(int step) {
     const double sigma = number(s_.uneven, "", 0);
@@ -424,6 +515,7 @@ class Play {
       const double load = loads[r], tokens = (number(s_.uneven, "blind", 0) != 0 ? tokens_of_all : tokens_of_all * load) * work_at(r, step);
       const MemoryLine* m = memory_of(r);
       lane.event(Kind::kBackward, Edge::kBegin, 1);
+      write_losses(lane, r, step);
       if (m) {
         held[static_cast<size_t>(r)] = held_mb(*m, step);
         read_memory(lane, *m, r, step, true, held[static_cast<size_t>(r)], tokens);
@@ -449,7 +541,7 @@ class Play {
         lane.event(Kind::kCollective, Edge::kMark, 77, lane.sequence, 8, static_cast<uint64_t>(CollectiveOp::kAllReduce));
         lane.span(Kind::kWait, 0.2, 77, lane.sequence++);
       }
-      lane.span(Kind::kOptimizer, own("optimizer", r, step), 3);
+      write_optimizer(lane, r, step);
       if (const MemoryLine* m = memory_of(r)) read_memory(lane, *m, r, step, false, held[static_cast<size_t>(r)], tokens_of_all);
       if (s_.explicit_steps) lane.event(Kind::kStep, Edge::kEnd);
       if (const double ms = own("checkpoint", r, step); ms > 0) lane.span(Kind::kSave, ms, 1);
@@ -535,6 +627,10 @@ class Play {
   static constexpr double kMb = 1e6;
   std::vector<double> arrived_;  // while neighbours meet
   std::map<int, double> debt_, peak_;
+  std::mt19937_64 numbers_{11};  // of their own: times stay what they are without them
+  std::map<std::pair<const Words*, int>, double> wobbles_;
+  std::map<int, double> norms_;  // by group, of norms_step_
+  int norms_step_ = -1;
   std::map<int, uint64_t> retries_, frees_;
   std::map<int, DeviceRoom> rooms_;
   std::unique_ptr<Engine> engine_;
