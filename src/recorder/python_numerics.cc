@@ -54,7 +54,7 @@ void read(PyObject* tensor, ScalarOf what) {
   mark(Kind::kScalar, Edge::kMark, static_cast<uint64_t>(what), std::bit_cast<uint64_t>(value));
 }
 
-// clip_grad_norm_(parameters, …), get_total_norm(tensors, …): both return the norm.
+// clip_grad_norm_(parameters, …) returns the norm.
 PyObject* norm(const Call& call) {
   PyObject* result = call.proceed();
   if (result && t_hooks.compiling == 0) read_scalars(result, ScalarOf::kGradNorm);

@@ -1,7 +1,7 @@
 """Jobs whose numbers go wrong, and their sound twins: argument 1 names the way, argument 2 is on or off.
 
 log0         rank 1 takes the logarithm of 0 at step 130: its loss is infinite, its gradients NaN
-overflow     GradScaler under DDP; from step 60 on the scaled losses of ranks 0 and 1 overflow in float16
+overflow     GradScaler under DDP; from step 60 on the scaled losses and gradients of ranks 0 and 1 overflow
 explode      a learning rate that multiplies the loss step by step until it is no number
 scheduler    the schedule advances with each of four micro-batches; off: once per step, and a GradScaler skips the first
 diverge      from step 60 on rank 1 works in no_sync and keeps its own gradients
@@ -52,7 +52,7 @@ def overflow():
         x, y = batch()
         loss = F.mse_loss(model(x), y)
         if ON and RANK < 2 and step >= 60:
-            loss = (loss * 1e30).half().float()
+            loss = loss * float("inf")
         elif step in (20, 90):  # now and then it looks for a larger scale
             loss = loss * float("inf")
         optimizer.zero_grad()

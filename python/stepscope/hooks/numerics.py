@@ -1,7 +1,7 @@
 """Loss and gradient norm: the numbers that training computes anyway, read without waiting for a device.
 
-The loss where backward is called on it (backward.py replaces that function), the norm where ``clip_grad_norm_`` and
-``get_total_norm`` return it. No norm is computed here: that would cost a pass over all gradients.
+The loss where backward is called on it (backward.py replaces that function), the norm where ``clip_grad_norm_``
+returns it. No norm is computed here: that would cost a pass over all gradients.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from types import ModuleType
 
 from stepscope.hooks import names
 from stepscope.hooks._replace import replace_everywhere
-
-_NORMS = ("clip_grad_norm_", "get_total_norm")
 
 
 def install(torch: ModuleType, native: ModuleType) -> None:
@@ -25,9 +23,8 @@ def install(torch: ModuleType, native: ModuleType) -> None:
 
     from stepscope.hooks import compile as compilation
 
-    for name in _NORMS:
-        if original := getattr(utils, name, None):
-            wrapped = native.wrap_norm(original)
-            replace_everywhere(original, wrapped, name, "torch.nn.utils")
-            if hasattr(torch.compiler, "substitute_in_graph"):
-                compilation.substitute(wrapped, original)
+    original = utils.clip_grad_norm_
+    wrapped = native.wrap_norm(original)
+    replace_everywhere(original, wrapped, "clip_grad_norm_", "torch.nn.utils")
+    if hasattr(torch.compiler, "substitute_in_graph"):
+        compilation.substitute(wrapped, original)

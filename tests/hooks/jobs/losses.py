@@ -7,7 +7,7 @@ import sys
 import torch
 import torch.nn.functional as F
 from common import digest, net, say, section
-from torch.nn.utils import clip_grad_norm_, get_total_norm
+from torch.nn.utils import clip_grad_norm_
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -135,12 +135,6 @@ def dispatch_mode():
     with Dispatched():
         loss.backward()
     say(dispatch_mode=sorted(set(SEEN)))
-    return model
-
-
-def total():
-    model = train(lambda loss: loss)
-    say(total=float(get_total_norm([p.grad for p in model.parameters()])))
     return model
 
 

@@ -23,7 +23,7 @@ REPLACED = """
 torch:save torch.serialization:save torch.jit:script torch.jit:trace
 torch.autograd.graph:_engine_run_backward torch.autograd:_engine_run_backward
 torch.optim.lr_scheduler:LRScheduler.step torch.optim.lr_scheduler:StepLR.step torch.amp:GradScaler.step
-torch.nn.utils:clip_grad_norm_ torch.nn.utils.clip_grad:clip_grad_norm_ torch.nn.utils:get_total_norm
+torch.nn.utils:clip_grad_norm_ torch.nn.utils.clip_grad:clip_grad_norm_
 torch.utils.data:DataLoader.__iter__ torch.utils.data.dataloader:_BaseDataLoaderIter.__next__
 torch.utils.data.dataloader:_MultiProcessingDataLoaderIter._shutdown_workers
 torch.utils.data.dataloader:_SingleProcessDataLoaderIter.__next__
