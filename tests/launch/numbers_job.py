@@ -51,9 +51,7 @@ def overflow():
     for step in range(STEPS):
         x, y = batch()
         loss = F.mse_loss(model(x), y)
-        if ON and RANK < 2 and step >= 60:
-            loss = loss * float("inf")
-        elif step in (20, 90):  # now and then it looks for a larger scale
+        if (ON and RANK < 2 and step >= 60) or step in (20, 90):
             loss = loss * float("inf")
         optimizer.zero_grad()
         scaler.scale(loss).backward()
