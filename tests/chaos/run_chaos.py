@@ -27,25 +27,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+import strikes as do
+from strikes import Fault
+
+from drivers import bare, brief, quiet, read
+from jobs import Job, Outcome, observed, python, torchrun
+
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "truth")]
-
-import strikes as do  # noqa: E402
-from launching import (  # noqa: E402
-    PYTHON,
-    STEPSCOPE,
-    Job,
-    Outcome,
-    bare,
-    bare_command,
-    brief,
-    bury,
-    descendants,
-    read_summary,
-    require_binary,
-)
-from strikes import Fault  # noqa: E402
-
 JOB, WRAPPER = HERE / "job.py", HERE.parent / "truth" / "wrapper.py"
 NAME = "job"
 STARTUP_S, END_S = 180, 120  # generous: a loaded machine imports torch slowly
@@ -86,20 +76,8 @@ class Places:
         self.logs.mkdir(parents=True)
         self.out = scratch / "out"
 
-    def command(self, steps: int) -> list[str]:
-        run = [
-            str(STEPSCOPE),
-            "run",
-            "--run-name",
-            NAME,
-            "--logs-dir",
-            str(self.logs),
-            "--",
-            str(PYTHON),
-            str(WRAPPER),
-            str(self.scratch / "rc.json"),
-            *bare_command(JOB, [], 2),
-        ]
+    def command(self) -> list[str]:
+        run = observed(self.logs, NAME, "--", python(), WRAPPER, self.scratch / "rc.json", *torchrun(2, JOB))
         if not self.fault.needs_mounts():
             return run
         what, size = (self.logs, "256k") if self.fault.kind == "disk_full" else (Path("/dev/shm"), "8m")
@@ -120,7 +98,7 @@ class Places:
 def strike(job: Job, places: Places, fault: Fault, rng: random.Random) -> str:
     text = "\n".join(line for _, line in job.lines())
     rank_pid = pids(text).get(fault.rank)
-    family = descendants(job.id)
+    family = job.mark.alive()
     launcher = job.process.pid
     kind = fault.kind
     if kind in ("kill_rank", "stop_rank") and rank_pid is None:
@@ -167,7 +145,7 @@ def wait_for_moment(job: Job, fault: Fault) -> bool:
 def wait_for_orphans(job: Job, places: Places) -> None:
     """The launcher was killed: the training and the agent go on; until both are gone."""
     end = time.monotonic() + END_S
-    while time.monotonic() < end and descendants(job.id):
+    while time.monotonic() < end and job.mark.alive():
         time.sleep(0.05)
 
 
@@ -186,7 +164,7 @@ def run_job(index: int, seed: int, steps: int, reference: dict, keep: Path | Non
     scratch = Path(tempfile.mkdtemp(prefix=f"stepscope-chaos-{index}-"))
     try:
         places = Places(scratch, fault)
-        job = Job(places.command(steps), {"CHAOS_STEPS": str(steps)})
+        job = Job(places.command(), quiet(CHAOS_STEPS=str(steps)))
         if wait_for_moment(job, fault):
             victim = pids("\n".join(line for _, line in job.lines())).get(fault.rank)
             result.struck = alive(victim) or fault.kind == "shm_full"
@@ -199,9 +177,8 @@ def run_job(index: int, seed: int, steps: int, reference: dict, keep: Path | Non
         if fault.kind == "kill_launcher":
             job.process.wait()
             wait_for_orphans(job, places)
-        outcome = job.finish(END_S)
-        left = bury(job.id)
-        outcome.folder, outcome.summary = read_summary(places.final_logs(), NAME)
+        outcome = read(job.finish(END_S), places.final_logs() / NAME)
+        left = job.bury()
         record = scratch / "rc.json"
         result.own_rc = json.loads(record.read_text())["rc"] if record.exists() else None
         result.rc = outcome.rc
@@ -375,7 +352,6 @@ def main() -> int:
     p.add_argument("--out", type=Path, help="results, a JSON line per job; jobs in it are not run again")
     p.add_argument("--keep", type=Path, help="keep folder and output of wrong jobs here")
     a = p.parse_args()
-    require_binary()
     indexes = [int(x) for x in a.only.split(",")] if a.only else list(range(a.jobs))
     if a.kinds:
         indexes = [i for i in indexes if Fault.draw(a.seed * 100_003 + i, a.steps).kind in a.kinds.split(",")]
