@@ -22,7 +22,6 @@ SOURCES := CMakeLists.txt pyproject.toml $(shell find src include python cmake s
 STAMP := build/.installed-$(subst /,_,$(VENV))
 
 export STEPSCOPE_BIN ?= $(abspath $(BIN))
-export STEPSCOPE_BINARY ?= $(abspath $(BIN))
 export STEPSCOPE_PYTHON ?= $(abspath $(PY))
 export STEPSCOPE_BUILD_DIR ?= $(CURDIR)/build/dev
 

@@ -8,7 +8,9 @@ import shlex
 from pathlib import Path
 
 import pytest
-from compat_runs import ROOT, stepscope
+from compat_runs import stepscope
+
+from jobs import ROOT
 
 GUIDES = ROOT / "docs/guides"
 
@@ -26,9 +28,9 @@ class Played:
             assert words[0] == "stepscope", line
             done = stepscope(folder, *words[1:])
             self.outputs.append(done.stdout + done.stderr)
-            self.codes.append(done.returncode)
-            allowed = done.returncode != 0 if how else done.returncode == 0
-            assert allowed or words[1] == "compare", f"{line}: exit {done.returncode}\n{done.stderr[-3000:]}"
+            self.codes.append(done.rc)
+            allowed = done.rc != 0 if how else done.rc == 0
+            assert allowed or words[1] == "compare", f"{line}: exit {done.rc}\n{done.stderr[-3000:]}"
 
     def summary(self, run: str) -> dict:
         return json.loads((self.folder / "logs" / run / "final_summary.json").read_text())

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import pathlib
 import subprocess
 import sys
 
 import pytest
-from launches import ROOT, binary
 
-ENV = {k: v for k, v in os.environ.items() if not k.startswith("STEPSCOPE_")} | {
-    "STEPSCOPE_PYTHON_DIR": str(ROOT / "python")
-}
+from jobs import ROOT, binary, environment
+
+ENV = environment(STEPSCOPE_PYTHON_DIR=str(ROOT / "python"))
 
 
 def doctor(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -26,8 +24,7 @@ def by_name(done: subprocess.CompletedProcess[str]) -> dict[str, dict]:
 
 @pytest.fixture(scope="module")
 def whole() -> subprocess.CompletedProcess[str]:
-    env = dict(ENV)
-    del env["STEPSCOPE_PYTHON_DIR"]  # the installed package: a checkout's has no native part
+    env = environment()  # the installed package: a checkout's has no native part
     return subprocess.run([binary(), "doctor", "--json"], capture_output=True, text=True, timeout=120, env=env)
 
 

@@ -67,18 +67,8 @@ def test_the_script_sees_what_it_would_see_without_us(launch, options):
     read, write = os.pipe()  # a descriptor that the user hands down
     try:
         observed = json.loads(launch.run("run", *options, script, "--args", *words, pass_fds=(write,)).stdout)
-        bare = json.loads(
-            subprocess.run(
-                [sys.executable, script, *words],
-                cwd=launch.folder,
-                env=launch.environment(),
-                pass_fds=(write,),
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-                capture_output=True,
-                check=True,
-            ).stdout
-        )
+        alone = launch.spawn([sys.executable, script, *words], launch.environment(), pass_fds=(write,))
+        bare = json.loads(alone.communicate()[0])
     finally:
         os.close(read), os.close(write)
     for key in ("argv", "cwd", "main", "file", "env", "mask", "handlers", "fds"):

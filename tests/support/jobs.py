@@ -42,6 +42,8 @@ OUTER = ("STEPSCOPE", "TRACEML_", "TORCHELASTIC", "RANK", "WORLD_SIZE", "LOCAL_R
 # Where a line of a job's own begins: torchrun's ranks write text and newline apart, so that two of them may share a line.
 OWN_LINE = re.compile(r"(?=LAB t=|TRUTH rank=|CHAOS rank=|BENCH )")
 DRAIN_S = 5.0  # patience with an orphan that holds a pipe of an ended command open
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job; what we start would ignore it, too
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def python() -> str:

@@ -132,7 +132,6 @@ def main() -> int:
     )
     p.add_argument("--keep", type=Path)
     a = p.parse_args()
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs inherit that it is ignored
     with tempfile.TemporaryDirectory(prefix="stepscope-kill-") as scratch:
         logs = a.keep or Path(scratch)
         logs.mkdir(parents=True, exist_ok=True)
