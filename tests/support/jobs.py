@@ -234,13 +234,11 @@ class Job:
         os.killpg(self.process.pid, number)
 
     def bury(self) -> list[int]:
-        """Kills what is left of the job. Returns the pids that had to be killed."""
-        left = self.mark.bury()
+        """Kills what is left of the job. Returns the pids that had to be killed outside the group."""
         if self.process.poll() is None:  # who cleared its environment is in the group
-            with contextlib.suppress(ProcessLookupError):
-                self.signal_group(signal.SIGKILL)
+            self.signal_group(signal.SIGKILL)
             self.process.wait()
-        return left
+        return self.mark.bury()
 
     def finish(self, timeout_s: float) -> Outcome:
         """Waits for the command, not for what it left behind; after `timeout_s` all of it is killed, and stderr says so."""
