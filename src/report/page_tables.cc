@@ -40,7 +40,7 @@ Block ranks_block(const Snapshot& s, const PageSize& size) {
   Block block{"Ranks", "per step; own: without waiting for others; delays others: how long they wait for it", {}};
   if (s.ranks.empty()) return block;
   const std::vector<const RankStat*> ranks = ranks_to_show(s, size.ranks);
-  block.elements.emplace_back(rank_table(s, ranks));
+  block.elements.emplace_back(rank_table(s, ranks, rank_columns(s, ranks)));
   if (ranks.size() < s.ranks.size()) {
     block.elements.emplace_back(
         Lines{{formatted("{} of {} ranks: those that delay others most. All are in final_summary.json.", ranks.size(),

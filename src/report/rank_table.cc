@@ -88,9 +88,9 @@ std::vector<const RankColumn*> rank_columns(const Snapshot& s, std::span<const R
   return columns;
 }
 
-Table rank_table(const Snapshot& s, std::span<const RankStat* const> ranks) {
+Table rank_table(const Snapshot& s, std::span<const RankStat* const> ranks,
+                 std::span<const RankColumn* const> columns) {
   const std::set<int> culprits = culprit_ranks(s);
-  const std::vector<const RankColumn*> columns = rank_columns(s, ranks);
   Table table;
   for (const RankColumn* c : columns) table.columns.push_back(c->column);
   for (const RankStat* r : ranks) {

@@ -26,6 +26,7 @@ struct RankColumn {
 std::vector<const RankColumn*> rank_columns(const Snapshot& snapshot, std::span<const RankStat* const> ranks);
 
 // Rows in the order of `ranks`; culprits are marked.
-Table rank_table(const Snapshot& snapshot, std::span<const RankStat* const> ranks);
+Table rank_table(const Snapshot& snapshot, std::span<const RankStat* const> ranks,
+                 std::span<const RankColumn* const> columns);
 
 }  // namespace stepscope

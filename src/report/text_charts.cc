@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <functional>
 
 #include "base/text_format.h"
 #include "report/ledger_bar.h"
@@ -38,6 +39,15 @@ constexpr std::array<HeatLook, kHeatLevels> kHeat = {{
     {"█", {.bold = true, .color = 208}},
 }};
 
+// Those that a cell could show.
+std::vector<const LedgerPart*> largest_first(const LedgerChart& chart) {
+  std::vector<const LedgerPart*> parts;
+  for (const LedgerPart& part : chart.parts)
+    if (part.slice.share >= 0.0005) parts.push_back(&part);
+  std::ranges::stable_sort(parts, std::greater(), [](const LedgerPart* part) { return part->slice.share; });
+  return parts;
+}
+
 }  // namespace
 
 Ink category_ink(Category category) {
@@ -59,22 +69,16 @@ TextPage::Line ledger_bar(const LedgerChart& chart, size_t columns) {
   return bar;
 }
 
-std::vector<TextPage::Line> ledger_legend(const LedgerChart& chart, size_t columns, size_t lines) {
-  std::vector<size_t> order;
-  for (size_t i = 0; i < chart.parts.size(); ++i)
-    if (chart.parts[i].slice.share >= 0.0005) order.push_back(i);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return chart.parts[a].slice.share > chart.parts[b].slice.share; });
+std::vector<TextPage::Line> ledger_legend(const LedgerChart& chart, size_t columns) {
   constexpr size_t kEntry = 32;
   std::vector<TextPage::Line> out;
   size_t used = columns;
-  for (const size_t at : order) {
-    const LedgerPart& part = chart.parts[at];
+  for (const LedgerPart* at : largest_first(chart)) {
+    const LedgerPart& part = *at;
     const std::string entry = formatted("{} {} ({})", part.label, part.share, part.per_step);
     // A long name takes several columns.
     const size_t width = std::min((display_width(entry) + 3 + kEntry - 1) / kEntry * kEntry, columns);
     if (used + width > columns) {
-      if (out.size() == lines) break;
       out.emplace_back();
       used = 0;
     }
@@ -83,6 +87,23 @@ std::vector<TextPage::Line> ledger_legend(const LedgerChart& chart, size_t colum
     used += width;
   }
   return out;
+}
+
+TextPage::Line ledger_key(const LedgerChart& chart, size_t columns) {
+  constexpr size_t kRoomForTimes = 110;
+  TextPage::Line line;
+  size_t used = 0;
+  for (const LedgerPart* part : largest_first(chart)) {
+    const std::string glyph = (used > 0 ? "  " : "") + std::string(look(part->slice.category).glyph);
+    std::string entry = formatted(" {} {}", part->label, part->share);
+    if (columns >= kRoomForTimes) entry += formatted(" ({})", part->per_step);
+    const size_t width = display_width(glyph) + display_width(entry);
+    if (used + width > columns) break;
+    line.push_back({glyph, category_ink(part->slice.category)});
+    line.push_back({std::move(entry)});
+    used += width;
+  }
+  return line;
 }
 
 std::string bars_of(std::span<const double> values, size_t columns, double floor, double top) {

@@ -16,8 +16,12 @@ Ink category_ink(Category category);
 // `columns` cells, shared out by the parts' shares.
 TextPage::Line ledger_bar(const LedgerChart& chart, size_t columns);
 
-// "█ backward 46 % (33.3 ms)", largest first, in columns; as many lines as it takes, but at most `lines`.
-std::vector<TextPage::Line> ledger_legend(const LedgerChart& chart, size_t columns, size_t lines = 100);
+// "█ backward 46 % (33.3 ms)", largest first, in columns; as many lines as it takes.
+std::vector<TextPage::Line> ledger_legend(const LedgerChart& chart, size_t columns);
+
+// "█ backward 46 %  ▓ forward 21 %", largest first, as many as fit on one line; with the time per step where `columns`
+// leaves room for that.
+TextPage::Line ledger_key(const LedgerChart& chart, size_t columns);
 
 // One bar per value; where there are more than `columns`, each stands for the most of its neighbours. `floor` is the
 // lowest bar, `top` the highest; what lies beyond is drawn as they are. NaN leaves a blank.
