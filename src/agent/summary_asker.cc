@@ -26,10 +26,11 @@ std::optional<std::string> SummaryAsker::take() {
   return std::move(*text);
 }
 
-SummaryAsker::~SummaryAsker() {
+void SummaryAsker::give_up() {
   if (!waits()) return;
   ::unlink(path_join(folder_, token_ + std::string(kAskEnding)).c_str());
   ::unlink(path_join(folder_, token_ + std::string(kAnswerEnding)).c_str());
+  token_.clear();
 }
 
 }  // namespace stepscope

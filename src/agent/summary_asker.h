@@ -10,13 +10,14 @@ namespace stepscope {
 class SummaryAsker {
  public:
   explicit SummaryAsker(std::string shm_dir) : folder_(std::move(shm_dir)) {}
-  ~SummaryAsker();
+  ~SummaryAsker() { give_up(); }
   SummaryAsker(const SummaryAsker&) = delete;
   SummaryAsker& operator=(const SummaryAsker&) = delete;
 
   bool waits() const { return !token_.empty(); }
   void ask();                         // nothing while one is open
   std::optional<std::string> take();  // JSON
+  void give_up();                     // waits no more; leaves nothing behind
 
  private:
   std::string folder_, token_;

@@ -33,7 +33,8 @@ std::vector<std::string> SummaryRequests::take() {
 
 void SummaryRequests::answer(const std::string& token, const std::string& json) {
   // Nobody is told of a failure: the asker waits a bounded time, and the summary at the end does not depend on it.
-  [[maybe_unused]] const Status status = write_file_atomic(path_join(folder_, token + std::string(kAnswerEnding)), json);
+  [[maybe_unused]] const Status status =
+      write_file_atomic(path_join(folder_, token + std::string(kAnswerEnding)), json);
 }
 
 }  // namespace stepscope

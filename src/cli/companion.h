@@ -5,7 +5,8 @@
 // and we are in its foreground): the terminal view (RunView). Else lines of progress on stderr (ProgressLines).
 //
 // The contract of the view:
-// * Standard output and error of the training are kept where they would have gone to the terminal; a file or a pipe gets
+// * Standard output and error of the training are kept where they would have gone to the terminal; a file or a pipe
+// gets
 //   them directly, byte by byte, as without us. What is kept comes out of a pseudo terminal: isatty() stays true, sizes
 //   follow the terminal, no byte is changed, and output and error keep their order. It is written to the terminal when
 //   the view ends: at the end of the run, or when the reader leaves it, after which it passes through as it comes.

@@ -35,7 +35,8 @@ std::string listed(const std::vector<LiveRun>& runs) {
 Result<FoundRun> find_run(const std::string& word, const std::string& logs_dir, const std::vector<LiveRun>& live) {
   if (word.empty()) {
     if (live.empty())
-      return fail("no run of yours is live on this machine; a kept one is named by its folder: stepscope top logs/<run>");
+      return fail(
+          "no run of yours is live on this machine; a kept one is named by its folder: stepscope top logs/<run>");
     if (live.size() > 1) return fail("several runs are live, name one: " + listed(live));
     return FoundRun{live.front(), ""};
   }

@@ -7,11 +7,9 @@
 
 namespace stepscope {
 
-KeptOutput::KeptOutput(std::string path) : path_(std::move(path)) {
-  if (!path_.empty()) file_.reset(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
-}
-
 void KeptOutput::add(std::string_view bytes) {
+  if (total_ == 0 && !path_.empty())
+    file_.reset(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
   total_ += bytes.size();
   if (file_ && in_file_ + bytes.size() == total_ && write_all(file_.get(), bytes, path_)) in_file_ += bytes.size();
   newest_ += bytes;
@@ -25,10 +23,11 @@ std::string KeptOutput::show(int fd) {
     if (shown.size() > kMaxBytes) shown.remove_prefix(shown.size() - kMaxBytes);
     const size_t line = shown.find('\n');
     if (line != std::string_view::npos) shown.remove_prefix(line + 1);
-    rest = formatted("the newest {} of the output; {}", format_bytes(static_cast<double>(shown.size())),
-                     in_file_ == total_ ? "all of it is in " + path_
-                     : in_file_ > 0     ? "the first " + format_bytes(static_cast<double>(in_file_)) + " of it are in " + path_
-                                        : "the rest could not be kept");
+    rest =
+        formatted("the newest {} of the output; {}", format_bytes(static_cast<double>(shown.size())),
+                  in_file_ == total_ ? "all of it is in " + path_
+                  : in_file_ > 0 ? "the first " + format_bytes(static_cast<double>(in_file_)) + " of it are in " + path_
+                                 : "the rest could not be kept");
   }
   (void)write_all(fd, shown, "output");
   newest_.clear();

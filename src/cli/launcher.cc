@@ -87,8 +87,7 @@ struct Started {
 };
 
 Started start_training(SignalRelay& relay, const std::vector<std::string>& command,
-                       std::vector<std::string> environment, const SignalState& at_start,
-                       const Companion* companion) {
+                       std::vector<std::string> environment, const SignalState& at_start, const Companion* companion) {
   SpawnRequest training;
   training.argv = command;
   training.environment = std::move(environment);
@@ -119,8 +118,7 @@ int launch(const LaunchRequest& request, const SignalState& at_start) {
   // Without a run folder, recorders leave word in the shared folder why they stayed off.
   const std::string notes_dir = places.config.run_dir.empty() ? places.config.shm_dir : places.config.run_dir;
   std::unique_ptr<Companion> companion =
-      make_companion(request.settings.mode,
-                     {places.config.run_name, places.config.run_dir, places.config.shm_dir});
+      make_companion(request.settings.mode, {places.config.run_name, places.config.run_dir, places.config.shm_dir});
   const Started started =
       start_training(relay, request.command,
                      training_environment(current_environment(),

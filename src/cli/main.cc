@@ -162,7 +162,8 @@ class FrontDoor {
   }
 
   void add_runs() {
-    CLI::App* app = add("runs", "List the runs in a logs folder, or remove old ones", [this] { return verb_runs(runs_); });
+    CLI::App* app =
+        add("runs", "List the runs in a logs folder, or remove old ones", [this] { return verb_runs(runs_); });
     app->add_option("logs", runs_.logs, "the logs folder (default: that of the settings, logs)");
     app->add_flag("--json", runs_.json, "JSON instead of text");
     app->add_flag("--prune", runs_.prune, "remove runs by the rules below, never a live one; asks before it does");

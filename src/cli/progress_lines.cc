@@ -11,6 +11,7 @@ namespace stepscope {
 namespace {
 
 constexpr uint64_t kAskEveryNs = 2'000'000'000;
+constexpr double kTooEarlyS = 5;   // what a few steps say
 constexpr double kFlappingS = 10;  // verdicts that come and go are said no more often than this
 
 }  // namespace
@@ -53,7 +54,7 @@ void ProgressLines::turn(uint64_t now_ns) {
   const double now_s = static_cast<double>(now_ns - began_ns_) * 1e-9;
   const std::string verdict = verdict_key(source_.told()->snapshot);
   const bool settled = changed_ns_ == 0 || static_cast<double>(now_ns - changed_ns_) * 1e-9 >= kFlappingS;
-  const bool changed = verdict != verdict_ && settled;
+  const bool changed = verdict != verdict_ && settled && now_s >= kTooEarlyS;
   const bool due = now_s >= progress_due_s(lines_);
   if (!changed && !due) return;
   say(progress_line(*source_.told()));

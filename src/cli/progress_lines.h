@@ -1,6 +1,6 @@
-// Lines of progress on stderr for --mode cli without a terminal (a log file, a batch job): how far, how fast, what holds
-// the job back. The first after some seconds, then ever more rarely; a new verdict at once. The training's own output
-// is left alone.
+// Lines of progress on stderr for --mode cli without a terminal (a log file, a batch job): how far, how fast, what
+// holds the job back. The first after some seconds, then ever more rarely; a new verdict at once (after the first five
+// seconds). The training's own output is left alone.
 #pragma once
 
 #include <string>

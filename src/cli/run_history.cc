@@ -86,7 +86,10 @@ std::optional<KnownRun> known_run(const std::string& folder, const std::vector<L
     const auto found = manifest.find(name);
     return found != manifest.end() && found->is_string() ? found->get<std::string>() : std::string();
   };
-  KnownRun run{.folder = folder, .name = folder.substr(folder.rfind('/') + 1), .started_at = word("started_at"), .status = word("status")};
+  KnownRun run{.folder = folder,
+               .name = folder.substr(folder.rfind('/') + 1),
+               .started_at = word("started_at"),
+               .status = word("status")};
   const Contents contents = contents_of(folder);
   run.bytes = contents.bytes;
   run.started_s = seconds_of(run.started_at);

@@ -16,7 +16,7 @@ namespace stepscope {
 
 struct KnownRun {
   std::string folder, name, started_at;
-  std::string status;  // of the summary; "running" where it is live; "cut off": it ended without a summary
+  std::string status;     // of the summary; "running" where it is live; "cut off": it ended without a summary
   int64_t started_s = 0;  // seconds since 1970; of the folder where the manifest does not tell
   double duration_s = 0;
   int ranks = 0;
@@ -31,8 +31,8 @@ struct KnownRun {
 // Newest first. Failure: no such folder.
 Result<std::vector<KnownRun>> runs_in(const std::string& logs_dir, const std::vector<LiveRun>& live);
 
-// Which of `runs` (newest first) go: not live, beyond the newest `keep` and older than `days` at `now_s`. A rule that is
-// not given lets all through; without any rule none goes. Pure.
+// Which of `runs` (newest first) go: not live, beyond the newest `keep` and older than `days` at `now_s`. A rule that
+// is not given lets all through; without any rule none goes. Pure.
 struct PruneRules {
   std::optional<size_t> keep;
   std::optional<double> older_days;

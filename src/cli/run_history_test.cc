@@ -16,7 +16,8 @@ namespace {
 
 std::vector<KnownRun> runs() {
   std::vector<KnownRun> out;
-  for (int i = 0; i < 5; ++i) out.push_back({.name = std::string(1, static_cast<char>('a' + i)), .started_s = 1'000'000 - i * 86400});
+  for (int i = 0; i < 5; ++i)
+    out.push_back({.name = std::string(1, static_cast<char>('a' + i)), .started_s = 1'000'000 - i * 86400});
   out[3].live = true;
   return out;
 }
@@ -97,10 +98,12 @@ TEST(Progress, LinesComeEverMoreRarely) {
 }
 
 TEST(Progress, ALineSaysHowFarHowFastAndWhatIsWrong) {
-  EXPECT_EQ(progress_line(tui::Told(examples::straggler(4))),
-            "22.4 s · 240 steps · p50 79.4 ms · 1,608 samples/s · COMPUTE STRAGGLER (crit): Rank 1 is late in backward; "
-            "3 ranks wait 48.8 ms per step · costs 61 % of wall time, 11.7 s");
-  EXPECT_EQ(progress_line(tui::Told(examples::balanced(2))), "22.4 s · 240 steps · p50 30.8 ms · 804 samples/s · BALANCED");
+  EXPECT_EQ(
+      progress_line(tui::Told(examples::straggler(4))),
+      "22.4 s · 240 steps · p50 79.4 ms · 1,608 samples/s · COMPUTE STRAGGLER (crit): Rank 1 is late in backward; "
+      "3 ranks wait 48.8 ms per step · costs 61 % of wall time, 11.7 s");
+  EXPECT_EQ(progress_line(tui::Told(examples::balanced(2))),
+            "22.4 s · 240 steps · p50 30.8 ms · 804 samples/s · BALANCED");
 }
 
 TEST(Progress, AVerdictChangesWithKindRankAndSeverityAlone) {

@@ -69,7 +69,10 @@ void RunView::follow_size() {
   if (size.columns == columns_ && size.rows == rows_) return;
   columns_ = size.columns;
   rows_ = size.rows;
-  const winsize now = {.ws_row = static_cast<unsigned short>(rows_), .ws_col = static_cast<unsigned short>(columns_), .ws_xpixel = 0, .ws_ypixel = 0};
+  const winsize now = {.ws_row = static_cast<unsigned short>(rows_),
+                       .ws_col = static_cast<unsigned short>(columns_),
+                       .ws_xpixel = 0,
+                       .ws_ypixel = 0};
   ::ioctl(master_.get(), TIOCSWINSZ, &now);
 }
 

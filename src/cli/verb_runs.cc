@@ -46,10 +46,13 @@ std::string page_of(const std::vector<KnownRun>& runs, bool color) {
               {}};
   for (const KnownRun& run : runs) {
     const bool costs = run.severity != Severity::kInfo;
-    table.add({run.name, minute_of(run.started_at), run.duration_s > 0 ? format_seconds(run.duration_s) : std::string(kNotMeasured),
-               run.live ? "running" : run.status, run.ranks > 0 ? formatted("{}", run.ranks) : std::string(kNotMeasured),
-               format_count(run.steps), costs && run.cost_share > 0 ? format_percent(run.cost_share) : std::string(kNotMeasured),
-               run.finding.empty() ? std::string(kNotMeasured) : run.finding, format_bytes(static_cast<double>(run.bytes))});
+    table.add({run.name, minute_of(run.started_at),
+               run.duration_s > 0 ? format_seconds(run.duration_s) : std::string(kNotMeasured),
+               run.live ? "running" : run.status,
+               run.ranks > 0 ? formatted("{}", run.ranks) : std::string(kNotMeasured), format_count(run.steps),
+               costs && run.cost_share > 0 ? format_percent(run.cost_share) : std::string(kNotMeasured),
+               run.finding.empty() ? std::string(kNotMeasured) : run.finding,
+               format_bytes(static_cast<double>(run.bytes))});
   }
   TextPage page(std::clamp<size_t>(columns_here(), 40, 400));
   page.table(table);
@@ -59,11 +62,20 @@ std::string page_of(const std::vector<KnownRun>& runs, bool color) {
 std::string json_of(const std::vector<KnownRun>& runs) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const KnownRun& run : runs) {
-    const auto or_null = [](bool known, auto value) { return known ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr); };
-    list.push_back({{"name", run.name}, {"folder", run.folder}, {"started_at", or_null(!run.started_at.empty(), run.started_at)},
-                    {"duration_s", or_null(run.duration_s > 0, run.duration_s)}, {"status", run.live ? "running" : run.status},
-                    {"ranks", or_null(run.ranks > 0, run.ranks)}, {"steps", run.steps}, {"finding", or_null(!run.finding.empty(), run.finding)},
-                    {"severity", std::string(name(run.severity))}, {"cost_share", or_null(run.cost_share > 0, run.cost_share)}, {"bytes", run.bytes}});
+    const auto or_null = [](bool known, auto value) {
+      return known ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
+    };
+    list.push_back({{"name", run.name},
+                    {"folder", run.folder},
+                    {"started_at", or_null(!run.started_at.empty(), run.started_at)},
+                    {"duration_s", or_null(run.duration_s > 0, run.duration_s)},
+                    {"status", run.live ? "running" : run.status},
+                    {"ranks", or_null(run.ranks > 0, run.ranks)},
+                    {"steps", run.steps},
+                    {"finding", or_null(!run.finding.empty(), run.finding)},
+                    {"severity", std::string(name(run.severity))},
+                    {"cost_share", or_null(run.cost_share > 0, run.cost_share)},
+                    {"bytes", run.bytes}});
   }
   return list.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
@@ -85,7 +97,8 @@ int prune(const std::vector<KnownRun>& runs, const RunsVerb& verb) {
   uint64_t bytes = 0;
   for (const KnownRun* run : gone) shown.push_back(*run), bytes += run->bytes;
   (void)write_all(STDOUT_FILENO, page_of(shown, false), "stdout");
-  const std::string what = formatted("{} {}, {}", gone.size(), gone.size() == 1 ? "run" : "runs", format_bytes(static_cast<double>(bytes)));
+  const std::string what =
+      formatted("{} {}, {}", gone.size(), gone.size() == 1 ? "run" : "runs", format_bytes(static_cast<double>(bytes)));
   if (!verb.yes) {
     if (!::isatty(STDIN_FILENO)) return say("nothing is removed without --yes: " + what), kExitUsage;
     if (!agreed("remove " + what + "?")) return say("nothing was removed"), 0;

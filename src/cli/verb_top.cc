@@ -47,7 +47,7 @@ tui::Size printed_size() {
 int print_once(const tui::ScreenInput& input) {
   const tui::Size size = printed_size();
   const tui::Grid grid = tui::draw_screen(input, {}, size).grid;
-  std::string text = tui::printed(grid, ::isatty(STDOUT_FILENO) ? color_depth_here() : ColorDepth::kNone);
+  std::string text = ::isatty(STDOUT_FILENO) ? tui::printed(grid, color_depth_here()) : grid.text();
   text.erase(text.find_last_not_of('\n', text.rfind('\n', text.size() - 2)) + 1);
   return write_all(STDOUT_FILENO, text + "\n", "stdout") ? 0 : 1;
 }
@@ -58,7 +58,8 @@ void pause_ms(int ms) { ::usleep(static_cast<useconds_t>(ms) * 1000); }
 std::shared_ptr<const tui::Told> final_word(const LiveRun& run) {
   if (run.run_dir.empty()) return nullptr;
   const std::string path = path_join(run.run_dir, "final_summary.json");
-  for (const uint64_t until_ns = monotonic_ns() + kSummaryWaitNs; !is_file(path) && monotonic_ns() < until_ns;) pause_ms(50);
+  for (const uint64_t until_ns = monotonic_ns() + kSummaryWaitNs; !is_file(path) && monotonic_ns() < until_ns;)
+    pause_ms(50);
   auto loaded = load_run(is_file(path) ? path : run.run_dir);
   if (!loaded) return nullptr;
   return std::make_shared<const tui::Told>(std::move(loaded->snapshot));
@@ -69,17 +70,33 @@ int print_verdict(const LiveRun& run, std::shared_ptr<const tui::Told> told) {
   if (auto last = final_word(run)) told = std::move(last);
   if (!told) return say(run.name + " has ended"), 0;
   TextPage page(static_cast<size_t>(std::clamp(printed_size().columns, 60, 120)));
-  page.phrases("stepscope", [&] {
-    std::vector<std::string> phrases = {run.name};
-    phrases.insert(phrases.end(), told->page.run.begin(), told->page.run.end());
-    return phrases;
-  }(), 11, ink::kBold);
+  page.phrases(
+      "stepscope",
+      [&] {
+        std::vector<std::string> phrases = {run.name};
+        phrases.insert(phrases.end(), told->page.run.begin(), told->page.run.end());
+        return phrases;
+      }(),
+      11, ink::kBold);
   write_verdict(page, told->page.verdict);
   if (!run.run_dir.empty()) page.paragraph("  Files", run.run_dir, 10, ink::kCyan);
-  return write_all(STDOUT_FILENO, page.text(::isatty(STDOUT_FILENO) && color_depth_here() != ColorDepth::kNone), "stdout") ? 0 : 1;
+  return write_all(STDOUT_FILENO, page.text(::isatty(STDOUT_FILENO) && color_depth_here() != ColorDepth::kNone),
+                   "stdout")
+             ? 0
+             : 1;
 }
 
-int watch_live(const LiveRun& run, std::unique_ptr<tui::Terminal> terminal) {
+// The agent is gone: the run has ended, or its launcher starts another agent.
+std::optional<LiveRun> with_another_agent(const LiveRun& run) {
+  for (const uint64_t until_ns = monotonic_ns() + 2 * kSecondNs; is_dir(run.shm_dir) && monotonic_ns() < until_ns;) {
+    for (const LiveRun& other : live_runs())
+      if (other.nonce == run.nonce) return other;
+    pause_ms(50);
+  }
+  return std::nullopt;
+}
+
+int watch_live(LiveRun run, std::unique_ptr<tui::Terminal> terminal) {
   LiveSource source(run.shm_dir, kAskEveryNs);
   ViewLoop view(std::move(terminal), {.run_name = run.name, .live = true});
   while (!view.over() && g_ended_by == 0) {
@@ -90,6 +107,10 @@ int watch_live(const LiveRun& run, std::unique_ptr<tui::Terminal> terminal) {
     view.silent(source.silent_s(now_ns));
     view.turn(now_ns);
     if (!is_live(run)) {
+      if (auto other = with_another_agent(run)) {
+        run = std::move(*other);
+        continue;
+      }
       view.leave();
       return print_verdict(run, source.told());
     }

@@ -27,7 +27,8 @@ ViewLoop::ViewLoop(std::unique_ptr<tui::Terminal> terminal, tui::ScreenInput inp
 }
 
 pollfd ViewLoop::poll_set() const {
-  return {terminal_->fd(), static_cast<short>(POLLIN | (terminal_->pending() ? POLLOUT : 0)), 0};
+  const int events = !tui::Terminal::ours() ? 0 : terminal_->pending() ? POLLIN | POLLOUT : POLLIN;
+  return {terminal_->fd(), static_cast<short>(events), 0};
 }
 
 void ViewLoop::show(std::shared_ptr<const tui::Told> told) {

@@ -44,8 +44,10 @@ Span changed(const Grid* before, const Grid& now, int y) {
   while (span.begin < span.end && before->at(span.begin, y) == now.at(span.begin, y)) ++span.begin;
   while (span.end > span.begin && before->at(span.end - 1, y) == now.at(span.end - 1, y)) --span.end;
   // Never from within a wide character, old or new.
-  while (span.begin > 0 && (now.at(span.begin, y).glyph.empty() || before->at(span.begin, y).glyph.empty())) --span.begin;
-  while (span.end < now.columns() && (now.at(span.end, y).glyph.empty() || before->at(span.end, y).glyph.empty())) ++span.end;
+  while (span.begin > 0 && (now.at(span.begin, y).glyph.empty() || before->at(span.begin, y).glyph.empty()))
+    --span.begin;
+  while (span.end < now.columns() && (now.at(span.end, y).glyph.empty() || before->at(span.end, y).glyph.empty()))
+    ++span.end;
   return span;
 }
 

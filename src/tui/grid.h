@@ -36,7 +36,9 @@ class Grid {
   std::string text() const;
 
  private:
-  size_t index(int x, int y) const { return static_cast<size_t>(y) * static_cast<size_t>(columns_) + static_cast<size_t>(x); }
+  size_t index(int x, int y) const {
+    return static_cast<size_t>(y) * static_cast<size_t>(columns_) + static_cast<size_t>(x);
+  }
 
   int columns_ = 0, rows_ = 0;
   std::vector<Cell> cells_;

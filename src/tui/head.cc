@@ -10,13 +10,14 @@
 namespace stepscope::tui {
 namespace {
 
-constexpr int kNarrow = 60;      // below: words below each other
+constexpr int kNarrow = 60;  // below: words below each other
 constexpr int kRoomForMemory = 26;
 constexpr double kSilent_s = 5;  // from here on it is said how old the figures are
 constexpr std::string_view kEdge = "▌";
 
 Line state_piece(const ScreenInput& in, const ViewState& state) {
-  if (in.live && in.silent_s >= kSilent_s) return {{"no news for " + format_seconds(std::floor(in.silent_s)), ink::kYellow}};
+  if (in.live && in.silent_s >= kSilent_s)
+    return {{"no news for " + format_seconds(std::floor(in.silent_s)), ink::kYellow}};
   if (state.paused) return {{"paused", ink::kYellow}};
   if (!in.told) return {{"starting", ink::kDim}};
   const RunInfo& run = in.told->snapshot.run;
@@ -45,7 +46,8 @@ Line run_line(const ScreenInput& in, int columns) {
 }
 
 // A word and what it says, below the name.
-void add_labelled(Lines& lines, const Ink& edge, std::string_view label, const std::string& text, int columns, int rows) {
+void add_labelled(Lines& lines, const Ink& edge, std::string_view label, const std::string& text, int columns,
+                  int rows) {
   if (text.empty() || rows <= 0) return;
   const int margin = columns < kNarrow ? 0 : static_cast<int>(display_width(label)) + 1;
   const std::string whole = margin == 0 ? std::string(label) + " " + printable(text) : printable(text);
@@ -85,7 +87,8 @@ void add_verdict(Lines& lines, const Told& told, const Room& room) {
   for (std::string& part : wrapped(rest, columns, wanted - (beside >= 24 ? 1 : 0)))
     lines.push_back({{std::string(kEdge) + " ", edge}, {std::move(part), ink::kBold}});
   std::string cost = v.cost;
-  if (!v.saves_share.empty() && columns >= kNarrow) cost += (cost.empty() ? "" : " · ") + ("fixing it saves " + v.saves_share);
+  if (!v.saves_share.empty() && columns >= kNarrow)
+    cost += (cost.empty() ? "" : " · ") + ("fixing it saves " + v.saves_share);
   add_labelled(lines, edge, "costs", cost, room.columns, columns < kNarrow ? 3 : 1);
   if (columns < kNarrow) add_labelled(lines, edge, "saves", v.saves_share, room.columns, 2);
   add_labelled(lines, edge, "next ", v.action, room.columns, columns < kNarrow ? 4 : 2);
@@ -97,7 +100,8 @@ Line bar_line(std::string_view label, std::span<const double> values, double flo
   const int room = columns - 8 - static_cast<int>(display_width(remark)) - 2;
   if (room < 8) return {{pad_right(label, 8), ink::kDim}, {remark}};
   const std::string bars = bars_of(values, static_cast<size_t>(room), floor, top);
-  return {{pad_right(label, 8), ink::kDim}, {pad_right(bars, static_cast<size_t>(room)), ink}, {"  " + remark, ink::kDim}};
+  return {
+      {pad_right(label, 8), ink::kDim}, {pad_right(bars, static_cast<size_t>(room)), ink}, {"  " + remark, ink::kDim}};
 }
 
 Line step_times(const Told& told, int columns) {
@@ -116,10 +120,10 @@ Line memory_times(const MemoryTrack& track, int columns) {
   const std::vector<double>& bytes = track.bytes();
   if (bytes.size() < 2) return {};
   const auto [lowest, highest] = std::ranges::minmax(bytes);
-  const std::string remark =
-      formatted("{} to {}, of the {}", format_bytes(lowest), format_bytes(highest),
-                track.label() == "host" ? "host" : "largest " + track.label());
-  return bar_line("memory", bytes, std::min(lowest, 0.7 * highest), highest, remark, columns, {.color = 117, .rgb = 0x8fd0f5});
+  const std::string remark = formatted("{} to {}, of the {}", format_bytes(lowest), format_bytes(highest),
+                                       track.label() == "host" ? "host" : "largest " + track.label());
+  return bar_line("memory", bytes, std::min(lowest, 0.7 * highest), highest, remark, columns,
+                  {.color = 117, .rgb = 0x8fd0f5});
 }
 
 }  // namespace
@@ -132,7 +136,8 @@ Lines head_lines(const ScreenInput& in, const ViewState& state, const Room& room
   Line right = state_piece(in, state);
   if (!in.told) {
     lines.push_back(both_ends({{printable(in.run_name), ink::kBold}}, right, room.columns));
-    lines.push_back({{std::string(kEdge) + " ", ink::kDim}, {in.live ? "Waiting for the first answer of the run's agent." : "Nothing is known of this run."}});
+    lines.push_back({{std::string(kEdge) + " ", ink::kDim},
+                     {in.live ? "Waiting for the first answer of the run's agent." : "Nothing is known of this run."}});
     return lines;
   }
   Line run = run_line(in, room.columns - width_of(right) - 1);
@@ -150,7 +155,8 @@ Lines trend_lines(const ScreenInput& in, const Room& room) {
   if (const Block* block = block_of(in.told->page, BlockKind::kLedger)) {
     if (const auto* chart = std::get_if<LedgerChart>(&block->elements.front())) {
       Line bar = {{pad_right("time", 8), ink::kDim}};
-      for (TextPage::Piece& piece : ledger_bar(*chart, static_cast<size_t>(room.columns - 8))) bar.push_back(std::move(piece));
+      for (TextPage::Piece& piece : ledger_bar(*chart, static_cast<size_t>(room.columns - 8)))
+        bar.push_back(std::move(piece));
       lines.push_back(std::move(bar));
       Line key = ledger_key(*chart, static_cast<size_t>(room.columns - 8));
       key.insert(key.begin(), TextPage::Piece{std::string(8, ' ')});
@@ -163,8 +169,6 @@ Lines trend_lines(const ScreenInput& in, const Room& room) {
   return lines;
 }
 
-Line memory_trend(const ScreenInput& in, int columns) {
-  return in.memory ? memory_times(*in.memory, columns) : Line{};
-}
+Line memory_trend(const ScreenInput& in, int columns) { return in.memory ? memory_times(*in.memory, columns) : Line{}; }
 
 }  // namespace stepscope::tui

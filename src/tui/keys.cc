@@ -13,12 +13,12 @@ struct Sequence {
 };
 // As xterm, rxvt, the Linux console, screen and tmux send them.
 constexpr Sequence kSequences[] = {
-    {"\x1b[A", KeyKind::kUp},       {"\x1b[B", KeyKind::kDown},    {"\x1b[C", KeyKind::kRight},
-    {"\x1b[D", KeyKind::kLeft},     {"\x1bOA", KeyKind::kUp},      {"\x1bOB", KeyKind::kDown},
-    {"\x1bOC", KeyKind::kRight},    {"\x1bOD", KeyKind::kLeft},    {"\x1b[5~", KeyKind::kPageUp},
-    {"\x1b[6~", KeyKind::kPageDown}, {"\x1b[H", KeyKind::kHome},   {"\x1b[F", KeyKind::kEnd},
-    {"\x1bOH", KeyKind::kHome},     {"\x1bOF", KeyKind::kEnd},     {"\x1b[1~", KeyKind::kHome},
-    {"\x1b[4~", KeyKind::kEnd},     {"\x1b[7~", KeyKind::kHome},   {"\x1b[8~", KeyKind::kEnd},
+    {"\x1b[A", KeyKind::kUp},        {"\x1b[B", KeyKind::kDown},  {"\x1b[C", KeyKind::kRight},
+    {"\x1b[D", KeyKind::kLeft},      {"\x1bOA", KeyKind::kUp},    {"\x1bOB", KeyKind::kDown},
+    {"\x1bOC", KeyKind::kRight},     {"\x1bOD", KeyKind::kLeft},  {"\x1b[5~", KeyKind::kPageUp},
+    {"\x1b[6~", KeyKind::kPageDown}, {"\x1b[H", KeyKind::kHome},  {"\x1b[F", KeyKind::kEnd},
+    {"\x1bOH", KeyKind::kHome},      {"\x1bOF", KeyKind::kEnd},   {"\x1b[1~", KeyKind::kHome},
+    {"\x1b[4~", KeyKind::kEnd},      {"\x1b[7~", KeyKind::kHome}, {"\x1b[8~", KeyKind::kEnd},
     {"\x1b[Z", KeyKind::kBackTab},
 };
 
@@ -34,9 +34,11 @@ size_t sequence_length(std::string_view bytes) {
 
 std::optional<Key> plain_key(char byte) {
   switch (byte) {
-    case '\r': case '\n': return Key{KeyKind::kEnter};
+    case '\r':
+    case '\n': return Key{KeyKind::kEnter};
     case '\t': return Key{KeyKind::kTab};
-    case 0x7f: case 0x08: return Key{KeyKind::kBackspace};
+    case 0x7f:
+    case 0x08: return Key{KeyKind::kBackspace};
     default: break;
   }
   if (byte < 0x20) return std::nullopt;

@@ -9,7 +9,20 @@
 namespace stepscope::tui {
 
 enum class KeyKind : unsigned char {
-  kChar, kEnter, kEscape, kTab, kBackTab, kBackspace, kUp, kDown, kLeft, kRight, kPageUp, kPageDown, kHome, kEnd,
+  kChar,
+  kEnter,
+  kEscape,
+  kTab,
+  kBackTab,
+  kBackspace,
+  kUp,
+  kDown,
+  kLeft,
+  kRight,
+  kPageUp,
+  kPageDown,
+  kHome,
+  kEnd,
 };
 
 struct Key {

@@ -10,8 +10,9 @@ namespace {
 TEST(Keys, SequencesOfTerminalsAreKeys) {
   KeyDecoder decoder;
   const std::vector<Key> keys = decoder.feed("q\x1b[A\x1bOB\x1b[5~\x1b[Z\r\x7f\t");
-  const std::vector<Key> expected = {{KeyKind::kChar, 'q'}, {KeyKind::kUp},    {KeyKind::kDown},      {KeyKind::kPageUp},
-                                     {KeyKind::kBackTab},   {KeyKind::kEnter}, {KeyKind::kBackspace}, {KeyKind::kTab}};
+  const std::vector<Key> expected = {{KeyKind::kChar, 'q'}, {KeyKind::kUp},      {KeyKind::kDown},
+                                     {KeyKind::kPageUp},    {KeyKind::kBackTab}, {KeyKind::kEnter},
+                                     {KeyKind::kBackspace}, {KeyKind::kTab}};
   EXPECT_EQ(keys, expected);
 }
 

@@ -27,10 +27,13 @@ std::vector<const RankStat*> all_ranks(const Snapshot& s) {
 void by_blame(const Snapshot& s, std::vector<const RankStat*>& ranks) {
   const std::set<int> culprits = culprit_ranks(s);
   std::set<int> primary;
-  if (s.primary >= 0) primary.insert(s.findings[static_cast<size_t>(s.primary)].ranks.begin(), s.findings[static_cast<size_t>(s.primary)].ranks.end());
+  if (s.primary >= 0)
+    primary.insert(s.findings[static_cast<size_t>(s.primary)].ranks.begin(),
+                   s.findings[static_cast<size_t>(s.primary)].ranks.end());
   const auto figure = [](std::optional<double> value) { return value && std::isfinite(*value) ? *value : 0; };
   const auto worth = [&](const RankStat* r) {
-    return std::tuple(primary.contains(r->rank), culprits.contains(r->rank), figure(r->caused_wait_ms), figure(r->own_ms));
+    return std::tuple(primary.contains(r->rank), culprits.contains(r->rank), figure(r->caused_wait_ms),
+                      figure(r->own_ms));
   };
   std::ranges::stable_sort(ranks, [&](const RankStat* a, const RankStat* b) { return worth(a) > worth(b); });
 }
@@ -38,11 +41,12 @@ void by_blame(const Snapshot& s, std::vector<const RankStat*>& ranks) {
 std::string title_of(const RankColumn& column) { return column.column.title; }
 
 // The table with titles that say what it is sorted by. A state that all ranks share tells nothing.
-Table shown_table(const Snapshot& s, const std::vector<const RankStat*>& ranks, const std::vector<const RankColumn*>& columns,
-                  const ViewState& state) {
+Table shown_table(const Snapshot& s, const std::vector<const RankStat*>& ranks,
+                  const std::vector<const RankColumn*>& columns, const ViewState& state) {
   Table table = rank_table(s, ranks, columns);
   const size_t last = table.columns.size() - 1;
-  const bool same_state = std::ranges::all_of(s.ranks, [&](const RankStat& r) { return rank_state_text(r) == rank_state_text(s.ranks.front()); });
+  const bool same_state = std::ranges::all_of(
+      s.ranks, [&](const RankStat& r) { return rank_state_text(r) == rank_state_text(s.ranks.front()); });
   if (same_state && columns[last]->column.title == "State") {
     table.columns.pop_back();
     for (Row& row : table.rows) row.cells.pop_back();
@@ -67,7 +71,8 @@ Line heat_of(const HeatRow* row, int columns) {
 
 std::string steps_shown(const Snapshot& s, int columns) {
   const size_t count = std::min(s.recent.size(), static_cast<size_t>(columns));
-  return formatted("steps {} to {}", format_count(s.recent[s.recent.size() - count].step), format_count(s.recent.back().step));
+  return formatted("steps {} to {}", format_count(s.recent[s.recent.size() - count].step),
+                   format_count(s.recent.back().step));
 }
 
 }  // namespace
@@ -102,10 +107,11 @@ Lines rank_lines(const Told& told, const ViewState& state, const Room& room, boo
   const std::vector<const RankStat*> shown(order.begin() + first, order.begin() + first + rows);
 
   const bool heat = s.recent.size() >= 2 && room.columns >= 70;
-  const int heat_columns = !heat ? 0 : std::clamp(room.columns / 4, kLeastHeat, std::min(kMostHeat, static_cast<int>(s.recent.size())));
+  const int heat_columns =
+      !heat ? 0 : std::clamp(room.columns / 4, kLeastHeat, std::min(kMostHeat, static_cast<int>(s.recent.size())));
   const int text_columns = room.columns - kMark - (heat ? heat_columns + kGap : 0);
-  const TextTableLines table =
-      text_table(shown_table(s, shown, rank_columns(s, all_ranks(s)), state), static_cast<size_t>(std::max(text_columns, 4)));
+  const TextTableLines table = text_table(shown_table(s, shown, rank_columns(s, all_ranks(s)), state),
+                                          static_cast<size_t>(std::max(text_columns, 4)));
   size_t width = 0;
   for (const std::string& line : table.head) width = std::max(width, display_width(line));
   for (const std::string& line : table.rows) width = std::max(width, display_width(line));
@@ -118,10 +124,13 @@ Lines rank_lines(const Told& told, const ViewState& state, const Room& room, boo
   Lines lines;
   if (named) {
     const std::string order_text = state.sort.empty() ? "those that delay others most first" : "by " + state.sort;
-    const std::string which = rows < count ? formatted("{} to {} of {}, ", first + 1, first + rows, format_count(static_cast<uint64_t>(count))) : "";
+    const std::string which = rows < count ? formatted("{} to {} of {}, ", first + 1, first + rows,
+                                                       format_count(static_cast<uint64_t>(count)))
+                                           : "";
     lines.push_back(heading("Ranks", which + order_text + (state.ascending ? ", reversed" : ""), chosen));
   }
-  Line head = {{pad_right("  " + (table.head.empty() ? std::string() : table.head.front()), width + kMark + kGap), ink::kDim}};
+  Line head = {
+      {pad_right("  " + (table.head.empty() ? std::string() : table.head.front()), width + kMark + kGap), ink::kDim}};
   if (strip > 0) head.push_back({clip(steps_shown(s, strip), static_cast<size_t>(strip)), ink::kDim});
   lines.push_back(std::move(head));
   const std::set<int> culprits = culprit_ranks(s);
@@ -130,8 +139,12 @@ Lines rank_lines(const Told& told, const ViewState& state, const Room& room, boo
     const bool here = chosen && first + i == state.rank_row;
     Ink ink = culprit ? ink::kYellow : ink::kPlain;
     ink.reverse = here;
-    Line line = {{culprit ? "▸ " : here ? "› " : "  ", ink},
-                 {pad_right(table.rows[static_cast<size_t>(i)], width), ink}, {"  "}};
+    Line line = {{culprit ? "▸ "
+                  : here  ? "› "
+                          : "  ",
+                  ink},
+                 {pad_right(table.rows[static_cast<size_t>(i)], width), ink},
+                 {"  "}};
     if (strip > 0 && static_cast<size_t>(i) < map.rows.size())
       for (TextPage::Piece& piece : heat_of(&map.rows[static_cast<size_t>(i)], strip)) line.push_back(std::move(piece));
     lines.push_back(std::move(line));

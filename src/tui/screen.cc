@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kSideBySide = 150;  // columns from which two panes stand beside each other
 constexpr int kNarrow = 40;
-constexpr int kAiry = 36;         // rows from which a blank line parts the panes
+constexpr int kAiry = 36;  // rows from which a blank line parts the panes
 
 // A pane of the overview: how many rows it needs to say anything, and how many it would like.
 struct Part {
@@ -111,19 +111,23 @@ class Composer {
       case Pane::kOutput:
         limits.scroll = in_.output ? std::max(static_cast<int>(in_.output->lines().size()) - room.rows + 1, 0) : 0;
         lines = output_lines(in_, state_, room, true);
-        if (lines.empty()) lines = {heading("Output", "stepscope run --mode cli keeps it; this run's is elsewhere, or there is none yet", true)};
+        if (lines.empty())
+          lines = {heading("Output", "stepscope run --mode cli keeps it; this run's is elsewhere, or there is none yet",
+                           true)};
         put(lines, 0, y, room.columns);
         return;
       case Pane::kSteps:
         add(trend_lines(in_, room));
-        for (const BlockKind kind : {BlockKind::kStepTime, BlockKind::kEpochs, BlockKind::kCollectives}) add(block_lines(told, kind, room.columns));
+        for (const BlockKind kind : {BlockKind::kStepTime, BlockKind::kEpochs, BlockKind::kCollectives})
+          add(block_lines(told, kind, room.columns));
         break;
       case Pane::kMemory:
         add({memory_trend(in_, room.columns)});
         add(memory_lines(in_, room.columns));
         break;
       case Pane::kSystem:
-        for (const BlockKind kind : {BlockKind::kSections, BlockKind::kChecks, BlockKind::kObserver}) add(block_lines(told, kind, room.columns));
+        for (const BlockKind kind : {BlockKind::kSections, BlockKind::kChecks, BlockKind::kObserver})
+          add(block_lines(told, kind, room.columns));
         break;
       case Pane::kOverview: break;
     }
@@ -148,28 +152,31 @@ class Composer {
     const int rows = size_.rows - 1 - y;
     const int lines_out = in_.output && room.columns >= kNarrow ? static_cast<int>(in_.output->lines().size()) : 0;
     limits.scroll = std::max(lines_out - 1, 0);
-    Part output{.least = lines_out > 0 ? 2 : 0, .most = lines_out > 0 ? std::min(lines_out, 8) + 1 : 0, .draw = [&](Room r) {
-                  return output_lines(in_, state_, r, state_.focus == Pane::kOutput);
-                }};
+    Part output{.least = lines_out > 0 ? 2 : 0,
+                .most = lines_out > 0 ? std::min(lines_out, 8) + 1 : 0,
+                .draw = [&](Room r) { return output_lines(in_, state_, r, state_.focus == Pane::kOutput); }};
     if (!in_.told) {
       share_out({&output}, rows, gap);
       stack({&output}, 0, y, room.columns, gap);
       return;
     }
     const Told& told = *in_.told;
-    const auto ranks_count = static_cast<int>(told.snapshot.ranks.size()), found = static_cast<int>(told.snapshot.findings.size());
+    const auto ranks_count = static_cast<int>(told.snapshot.ranks.size()),
+               found = static_cast<int>(told.snapshot.findings.size());
     const bool two = room.columns >= kSideBySide;
     const int left = two ? room.columns * 3 / 5 : room.columns, right = two ? room.columns - left - 2 : room.columns;
     Part phases = whole(phase_lines(told, {left, 12}));
-    Part ranks{.least = ranks_count > 0 ? 2 + std::min(ranks_count, 2) : 0, .most = ranks_count > 0 ? 2 + ranks_count : 0, .draw = [&](Room r) {
-                 return rank_lines(told, state_, r, state_.focus == Pane::kRanks);
-               }};
+    Part ranks{.least = ranks_count > 0 ? 2 + std::min(ranks_count, 2) : 0,
+               .most = ranks_count > 0 ? 2 + ranks_count : 0,
+               .draw = [&](Room r) { return rank_lines(told, state_, r, state_.focus == Pane::kRanks); }};
     const int others = found - (told.snapshot.primary >= 0 ? 1 : 0);
     const bool narrow = room.columns < kNarrow;  // names of findings and lines of output need room
-    Part findings{.least = others > 0 && !narrow ? 2 : 0, .most = others > 0 && !narrow ? others + 1 : 0, .draw = [&](Room r) {
-                    return finding_lines(told, state_, r, state_.focus == Pane::kFindings, true);
-                  }};
-    Part memory = block(BlockKind::kMemory, left), sections = measured(told) ? block(BlockKind::kSections, right) : Part{},
+    Part findings{
+        .least = others > 0 && !narrow ? 2 : 0, .most = others > 0 && !narrow ? others + 1 : 0, .draw = [&](Room r) {
+          return finding_lines(told, state_, r, state_.focus == Pane::kFindings, true);
+        }};
+    Part memory = block(BlockKind::kMemory, left),
+         sections = measured(told) ? block(BlockKind::kSections, right) : Part{},
          collectives = block(BlockKind::kCollectives, right);
     if (two) {
       share_out({&ranks, &phases, &memory}, rows, gap);

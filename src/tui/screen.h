@@ -28,8 +28,8 @@ struct ScreenInput {
   std::shared_ptr<const Told> told;  // null: nothing heard yet
   const OutputTail* output = nullptr;
   const MemoryTrack* memory = nullptr;
-  std::string notice;     // newest message, "" = none
-  double silent_s = 0;    // since the last answer of a live run
+  std::string notice;   // newest message, "" = none
+  double silent_s = 0;  // since the last answer of a live run
   bool live = false;
 };
 

@@ -23,7 +23,7 @@ constexpr int kFatal[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
 constexpr int kLeaveWaitMs = 300;  // for a terminal that is slow to take the last bytes
 
 // What a signal handler needs. One terminal in a process.
-volatile sig_atomic_t g_fd = -1, g_ours = 0, g_resized = 0;
+volatile sig_atomic_t g_fd = -1, g_ours = 0, g_resized = 0, g_continued = 0;
 termios g_before;
 
 // Async-signal-safe.
@@ -41,7 +41,8 @@ void give_back() {
     }
     pollfd wait = {g_fd, POLLOUT, 0};
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno == EAGAIN && ::poll(&wait, 1, kLeaveWaitMs) > 0 && !(wait.revents & (POLLERR | POLLHUP))) continue;
+    if (n < 0 && errno == EAGAIN && ::poll(&wait, 1, kLeaveWaitMs) > 0 && !(wait.revents & (POLLERR | POLLHUP)))
+      continue;
     break;
   }
   ::tcsetattr(g_fd, TCSANOW, &g_before);
@@ -55,6 +56,7 @@ void on_fatal(int signal) {
 }
 
 void on_resize(int) { g_resized = 1; }
+void on_continue(int) { g_continued = 1; }
 void on_stop(int);
 
 void catch_signal(int number, void (*handler)(int)) {
@@ -95,6 +97,7 @@ Terminal::Terminal(Fd fd, ColorDepth depth) : fd_(std::move(fd)), depth_(depth) 
   for (const int signal : kFatal) catch_signal(signal, on_fatal);
   catch_signal(SIGWINCH, on_resize);
   catch_signal(SIGTSTP, on_stop);
+  catch_signal(SIGCONT, on_continue);
 }
 
 Terminal::~Terminal() {
@@ -102,6 +105,7 @@ Terminal::~Terminal() {
   for (const int signal : kFatal) ::signal(signal, SIG_DFL);
   ::signal(SIGWINCH, SIG_DFL);
   ::signal(SIGTSTP, SIG_DFL);
+  ::signal(SIGCONT, SIG_DFL);
   g_fd = -1;
 }
 
@@ -113,9 +117,13 @@ Size Terminal::size() const {
 
 bool Terminal::take() {
   if (gone_) return false;
-  if (g_ours) return true;
-  if (::tcgetpgrp(fd_.get()) != ::getpgrp()) return false;
-  if (::tcgetattr(fd_.get(), &g_before) != 0) return false;  // as it is now: a shell may have set it meanwhile
+  const bool stopped = g_continued != 0;  // after SIGSTOP the screen is no more what we left there
+  if (g_ours && !stopped) return true;
+  const pid_t foreground = ::tcgetpgrp(fd_.get());
+  gone_ = foreground < 0;
+  if (foreground != ::getpgrp()) return false;
+  g_continued = 0;
+  if (!g_ours && ::tcgetattr(fd_.get(), &g_before) != 0) return false;  // as it is now: a shell may have set it
   termios quiet = g_before;
   quiet.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO | ECHONL);
   quiet.c_cc[VMIN] = 0;
@@ -167,6 +175,8 @@ void Terminal::flush() {
     unwritten_.erase(0, static_cast<size_t>(n));
   }
 }
+
+bool Terminal::ours() { return g_ours != 0; }
 
 bool Terminal::take_resized() {
   const bool was = g_resized != 0;

@@ -31,13 +31,14 @@ class Terminal {
   Terminal& operator=(const Terminal&) = delete;
 
   int fd() const { return fd_.get(); }  // readable when a key was pressed
+  static bool ours();                   // whether the screen is taken: only then keys are ours to read
   Size size() const;
 
   // Takes the screen, or takes it again after Ctrl-Z, once we are in the foreground. Returns whether it is ours now.
   bool take();
   void leave();
 
-  std::string read();  // what was typed; "" = nothing
+  std::string read();                  // what was typed; "" = nothing
   bool gone() const { return gone_; }  // hung up
 
   void draw(const Grid& grid);

@@ -104,7 +104,9 @@ Lines output_lines(const ScreenInput& in, const ViewState& state, const Room& ro
   const auto& all = in.output->lines();
   const int count = static_cast<int>(all.size()), shown = std::min(count, room.rows - 1);
   const int back = chosen ? std::clamp(state.scroll, 0, count - shown) : 0;
-  Lines lines = {heading("Output", back > 0 ? formatted("{} newer lines below", back) : "of the training; all of it is shown at the end", chosen)};
+  Lines lines = {heading(
+      "Output", back > 0 ? formatted("{} newer lines below", back) : "of the training; all of it is shown at the end",
+      chosen)};
   const bool ranks = std::ranges::any_of(all, [](const OutputLine& l) { return l.rank >= 0; });
   for (int i = count - shown - back; i < count - back; ++i) {
     const OutputLine& line = all[static_cast<size_t>(i)];
@@ -130,7 +132,10 @@ Lines block_lines(const Told& told, BlockKind kind, int columns) {
 Lines memory_lines(const ScreenInput& in, int columns) {
   Lines lines = block_lines(*in.told, BlockKind::kMemory, columns);
   if (!lines.empty()) return lines;
-  return {heading("Memory", "no device memory was measured; the ranks' processes stand in the table of ranks (2) and under system (6)", false)};
+  return {heading(
+      "Memory",
+      "no device memory was measured; the ranks' processes stand in the table of ranks (2) and under system (6)",
+      false)};
 }
 
 Lines help_lines(int columns) {
@@ -138,7 +143,10 @@ Lines help_lines(int columns) {
   for (const KeyHelp& help : kKeys) page.paragraph("  " + std::string(help.keys), help.says, 12);
   page.blank();
   page.paragraph("", "Rank × step: " + heat_legend(), 2, ink::kDim);
-  page.paragraph("", "own: without waiting for others; delays others: how long they wait for this rank; ▸ marks ranks that findings name.", 2, ink::kDim);
+  page.paragraph("",
+                 "own: without waiting for others; delays others: how long they wait for this rank; ▸ marks ranks that "
+                 "findings name.",
+                 2, ink::kDim);
   Lines lines = {heading("Keys", "", true)};
   lines.insert(lines.end(), page.lines().begin(), page.lines().end());
   return lines;

@@ -23,8 +23,8 @@ void move(ViewState& state, const ViewLimits& limits, int by) {
   if (state.help || state.detail)
     state.scroll = std::clamp(state.scroll + by, 0, limits.scroll);
   else if (pane == Pane::kRanks)
-    state.rank_row = std::clamp(state.rank_row < 0 ? (by > 0 ? by - 1 : 0) : state.rank_row + by, 0,
-                                std::max(limits.ranks - 1, 0));
+    state.rank_row =
+        std::clamp(state.rank_row < 0 ? (by > 0 ? by - 1 : 0) : state.rank_row + by, 0, std::max(limits.ranks - 1, 0));
   else if (pane == Pane::kFindings)
     state.finding = std::clamp(state.finding + by, 0, std::max(limits.findings - 1, 0));
   else
@@ -54,8 +54,10 @@ void choose_finding(ViewState& state, const ViewLimits& limits, int by) {
 
 Action apply_character(ViewState& state, char character, const ViewLimits& limits) {
   switch (character) {
-    case 'q': case 'Q': return Action::kQuit;
-    case '?': case 'h': state.help = !state.help, state.scroll = 0; return Action::kDraw;
+    case 'q':
+    case 'Q': return Action::kQuit;
+    case '?':
+    case 'h': state.help = !state.help, state.scroll = 0; return Action::kDraw;
     case ' ': state.paused = !state.paused; return Action::kDraw;
     case 's': sort_by_next(state, limits, 1); return Action::kDraw;
     case 'S': sort_by_next(state, limits, -1); return Action::kDraw;
@@ -85,7 +87,8 @@ Action apply_key(ViewState& state, const Key& key, const ViewLimits& limits) {
       state.detail = !state.detail;
       state.scroll = 0;
       break;
-    case KeyKind::kEscape: case KeyKind::kBackspace:
+    case KeyKind::kEscape:
+    case KeyKind::kBackspace:
       if (state.help)
         state.help = false;
       else if (state.detail)

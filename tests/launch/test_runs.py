@@ -115,3 +115,25 @@ def test_a_run_that_was_cut_off_is_said_to_be(launch):
 def test_what_makes_no_sense_is_refused(launch, words, says):
     (launch.folder / "logs").mkdir()
     assert says in refused(launch, "runs", *words)
+
+
+def test_the_commands_of_the_page_work(launch):
+    """Each command of docs/terminal.md as it stands there, with the names of runs that exist here."""
+    page = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "terminal.md").read_text()
+    commands = [line.partition("#")[0].split()[1:] for line in page.split("\n") if line.startswith("    stepscope ")]
+    assert {words[0] for words in commands} == {"run", "top", "watch", "runs"}
+    assert launch.run("run", "--run-name", "kept", launch.script(SHORT)).returncode == 0
+    endless = launch.script("r = FakeRank()\nwhile True: r.step(5)\n", "endless.py")
+    process = launch.start("run", "--run-name", "alive", endless)
+    wait_for(lambda: (launch.run_dir("alive") / "manifest.json").exists(), what="the run")
+    names = {"4100": str(process.pid), "logs/<run_name>": "logs/kept", "--nproc-per-node=4": "", "train.py": "train.py"}
+    for words in commands:
+        given = [names.get(word, word) for word in words]
+        done = launch.run(*filter(None, given))
+        said = done.stderr.decode()
+        if words == ["top"]:  # other tests may run beside this one
+            assert done.returncode == 0 or "several runs are live" in said
+        elif "--prune" in words and "--yes" not in words:
+            assert "--yes" in said or "no run to remove" in said
+        else:
+            assert done.returncode == 0, (words, said)
