@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "report/text_charts.h"
 #include "tui/panes.h"
 
 namespace stepscope::tui {
@@ -106,7 +107,11 @@ class Composer {
       lines.insert(lines.end(), more.begin(), more.end());
     };
     switch (state_.pane) {
-      case Pane::kRanks: put(rank_lines(told, state_, room, true), 0, y, room.columns); return;
+      case Pane::kRanks:
+        lines = rank_lines(told, state_, {room.columns, room.rows - 2}, true);
+        add({{{heat_legend(), ink::kDim}}});
+        put(lines, 0, y, room.columns);
+        return;
       case Pane::kFindings: put(finding_lines(told, state_, room, true, false), 0, y, room.columns); return;
       case Pane::kOutput:
         limits.scroll = in_.output ? std::max(static_cast<int>(in_.output->lines().size()) - room.rows + 1, 0) : 0;
@@ -147,7 +152,7 @@ class Composer {
   void overview(int y, const Room& room, ViewLimits& limits) {
     const int gap = size_.rows >= kAiry ? 1 : 0;
     y += gap;
-    const int trend_end = put(trend_lines(in_, {room.columns, std::min(room.rows, size_.rows)}), 0, y, room.columns);
+    const int trend_end = put(trend_lines(in_, {room.columns, size_.rows}), 0, y, room.columns);
     y = trend_end + (trend_end > y ? gap : 0);
     const int rows = size_.rows - 1 - y;
     const int lines_out = in_.output && room.columns >= kNarrow ? static_cast<int>(in_.output->lines().size()) : 0;

@@ -89,6 +89,8 @@ Lines phase_lines(const Told& told, const Room& room) {
   const Block* block = block_of(told.page, BlockKind::kStepTime);
   const auto* table = block ? std::get_if<Table>(&block->elements.front()) : nullptr;
   if (!table || room.rows < 2) return {};
+  const auto measured = [](const Row& row) { return row.cells.size() > 1 && row.cells[1] != kNotMeasured; };
+  if (std::ranges::none_of(table->rows, measured)) return {};
   // All figures of this table have one unit: it stands where the first column has no title.
   Table small = *table;
   for (Column& column : small.columns) column.unit.clear();

@@ -27,7 +27,14 @@ class Terminal:
             'set -g default-terminal "screen-256color"\n'
         )
         env = {k: v for k, v in environment.items() if k not in ("TMUX", "COLORTERM", "NO_COLOR", "TERM")}
-        env |= {"PS1": "$ ", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "TERM": "xterm-256color", "ENV": "", "HISTFILE": ""}
+        env |= {
+            "PS1": "$ ",
+            "LANG": "C.UTF-8",
+            "LC_ALL": "C.UTF-8",
+            "TERM": "xterm-256color",
+            "ENV": "",
+            "HISTFILE": "",
+        }
         shell = ["env", f"TERM={term}"] if term else []
         subprocess.run(
             ["tmux", "-S", self.socket, "-f", str(config), "new-session", "-d", "-x", str(columns), "-y", str(rows),
@@ -39,7 +46,11 @@ class Terminal:
     def tmux(self, *words: str) -> str:
         """What tmux prints."""
         done = subprocess.run(
-            ["tmux", "-S", self.socket, *words], capture_output=True, text=True, check=True, env={**os.environ, "TMUX": ""}
+            ["tmux", "-S", self.socket, *words],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "TMUX": ""},
         )
         return done.stdout
 
