@@ -14,6 +14,7 @@
 #include "agent/hang_watch.h"
 #include "agent/host_watch.h"
 #include "agent/line_sampler.h"
+#include "agent/live_runs.h"
 #include "agent/pid_watch.h"
 #include "agent/pipeline.h"
 #include "agent/ring_watch.h"
@@ -286,6 +287,7 @@ void Agent::answer_requests(uint64_t now_ns) {
   until_now.end_ns = now_ns;
   Snapshot snapshot = final_snapshot(pipeline_, host_, config_, until_now);
   snapshot.run.status = "running";
+  host_.fill_live(snapshot);
   const std::string json = summary_json(snapshot);
   for (const std::string& token : tokens) requests_.answer(token, json);
 }
@@ -374,6 +376,7 @@ bool Agent::over(uint64_t now_ns) {
 
 int Agent::run() {
   folder_.write("manifest.json", manifest_json(config_, "running", {}, pipeline_));
+  announce_run(config_);
   int poll_ms = kPollMs;
   for (;;) {
     const uint64_t now_ns = monotonic_ns();

@@ -29,6 +29,10 @@ class HostWatch {
   // Per-rank figures, system and process values and what could not be measured.
   void fill(RunContext& context) const;
 
+  // The same into the snapshot of a run that goes on, worked out for this one look: sections, per-rank figures, and how
+  // much memory is in use now (process rss_bytes, system memory_used_bytes).
+  void fill_live(Snapshot& snapshot) const;
+
   const HostFacts& facts() const { return facts_; }  // as of judge()
 
  private:

@@ -92,6 +92,8 @@ class FrontDoor {
     app_.set_version_flag("--version", "stepscope " SS_VERSION);
     app_.footer("stepscope <verb> --help lists the options of a verb.");
     add_run();
+    add_top();
+    add_runs();
     add_report();
     add_compare();
     add_hang();
@@ -141,6 +143,35 @@ class FrontDoor {
   void add_run() {
     run_ = app_.add_subcommand("run", "Run a training and tell which rank is slow, in which phase, for what cause");
     run_options_.add_to(*run_);
+  }
+
+  void add_top() {
+    const auto once = [this](CLI::App* app) {
+      app->add_flag("--once", top_.once, "print it once instead of drawing it; so without a terminal");
+    };
+    CLI::App* top = add("top", "Show a run in the terminal: a live one, or a kept one as it ended",
+                        [this] { return verb_top(top_); });
+    top->add_option("run", top_.run, "name, pid or folder of a run (default: the only live one)");
+    once(top);
+    CLI::App* watch = add("watch", "Show a live run in the terminal, whoever started it", [this] {
+      top_.live_only = true;
+      return verb_top(top_);
+    });
+    watch->add_option("run", top_.run, "pid of any process of the run, or its name or folder")->required();
+    once(watch);
+  }
+
+  void add_runs() {
+    CLI::App* app =
+        add("runs", "List the runs in a logs folder, or remove old ones", [this] { return verb_runs(runs_); });
+    app->add_option("logs", runs_.logs, "the logs folder (default: that of the settings, logs)");
+    app->add_flag("--json", runs_.json, "JSON instead of text");
+    app->add_flag("--prune", runs_.prune, "remove runs by the rules below, never a live one; asks before it does");
+    app->add_option("--keep", runs_.keep, "with --prune: the newest N runs stay")->check(CLI::NonNegativeNumber);
+    app->add_option("--older-than", runs_.older_days, "with --prune: only runs that began more than DAYS days ago go")
+        ->check(CLI::NonNegativeNumber)
+        ->type_name("DAYS");
+    app->add_flag("--yes", runs_.yes, "with --prune: do not ask");
   }
 
   void add_report() {
@@ -248,6 +279,8 @@ class FrontDoor {
   CLI::App* run_ = nullptr;
   std::function<int()> chosen_;
   RunOptions run_options_;
+  TopVerb top_;
+  RunsVerb runs_;
   ReportVerb report_;
   CompareVerb compare_;
   DoctorVerb doctor_;
