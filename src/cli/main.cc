@@ -30,7 +30,8 @@ struct RunOptions {
     auto value = [&](Text flag, Text name, Text help) { app.add_option(flag, values[name], help); };
     auto toggle = [&](Text flag, Text name, Text help) { app.add_flag(flag, switches[name], help); };
     auto launch = [&](Text flag, Text name, Text help) { app.add_option(flag, torchrun[name], help); };
-    value("--mode", "mode", "summary (default), cli or dashboard");
+    value("--mode", "mode", "summary (default), cli or dashboard (browser view of the live run)");
+    value("--port", "port", "port of the browser view (default: the system chooses)");
     value("--run-name,--run_name", "run_name", "name of this run's folder in the logs folder");
     value("--logs-dir,--logs_dir", "logs_dir", "folder that holds the run folders (default: logs)");
     value("--interval", "interval", "seconds between samples of host and devices (default: 1)");
@@ -92,6 +93,7 @@ class FrontDoor {
     app_.set_version_flag("--version", "stepscope " SS_VERSION);
     app_.footer("stepscope <verb> --help lists the options of a verb.");
     add_run();
+    add_serve();
     add_report();
     add_compare();
     add_hang();
@@ -141,6 +143,18 @@ class FrontDoor {
   void add_run() {
     run_ = app_.add_subcommand("run", "Run a training and tell which rank is slow, in which phase, for what cause");
     run_options_.add_to(*run_);
+  }
+
+  void add_serve() {
+    CLI::App* app = add("serve", "Show runs in the browser: history and live runs of a logs folder",
+                        [this] { return verb_serve(serve_); });
+    app->add_option("logs", serve_.path, "logs folder, run folder or file of a run (default: the logs folder)");
+    app->add_option("--port", serve_.port, "port to listen on (default: the system chooses)")
+        ->check(CLI::Range(0, 65535));
+    app->add_option("--host", serve_.host, "numeric address to listen on (default: 127.0.0.1, this machine alone)");
+    app->add_option("--allow-host", serve_.allow_hosts, "a further name by which browsers call this machine")
+        ->allow_extra_args(false);
+    app->add_flag("--openapi", serve_.openapi, "print the description of the API and end");
   }
 
   void add_report() {
@@ -249,6 +263,7 @@ class FrontDoor {
   std::function<int()> chosen_;
   RunOptions run_options_;
   ReportVerb report_;
+  ServeVerb serve_;
   CompareVerb compare_;
   DoctorVerb doctor_;
   WhatifVerb whatif_;
