@@ -70,7 +70,7 @@ export function middleOf(values: (number | null)[]): number {
   return known[Math.floor((known.length - 1) / 2)] ?? 0;
 }
 
-function ticksPlugin(ticks: () => StepSeries["ticks"]): uPlot.Plugin {
+function ticksPlugin(ticks: () => StepSeries["ticks"], mark: () => number | undefined): uPlot.Plugin {
   return {
     hooks: {
       draw: (plot) => {
@@ -87,6 +87,17 @@ function ticksPlugin(ticks: () => StepSeries["ticks"]): uPlot.Plugin {
           ctx.lineTo(x, bbox.top + bbox.height);
           ctx.stroke();
         }
+        const marked = mark();
+        if (marked !== undefined) {
+          const x = Math.round(plot.valToPos(marked, "x", true));
+          ctx.setLineDash([]);
+          ctx.strokeStyle = colour("--ink");
+          ctx.lineWidth = 2 * devicePixelRatio;
+          ctx.beginPath();
+          ctx.moveTo(x, bbox.top);
+          ctx.lineTo(x, bbox.top + bbox.height);
+          ctx.stroke();
+        }
         ctx.restore();
       },
     },
@@ -97,6 +108,7 @@ function ticksPlugin(ticks: () => StepSeries["ticks"]): uPlot.Plugin {
 export function StepPlot(props: {
   series: StepSeries;
   height?: number;
+  mark?: number | undefined; // a step
   onRange?: ((from: number, to: number) => void) | undefined;
   onAll?: (() => void) | undefined;
   onStep?: ((step: number) => void) | undefined;
@@ -140,7 +152,7 @@ export function StepPlot(props: {
             {label: "longest rank", stroke: accent, width: 1.4, fill: `${accent}1c`, points: {show: false}},
             {label: "median", stroke: soft, dash: [5, 4], width: 1, points: {show: false}},
           ],
-          plugins: [ticksPlugin(() => latest.current.series.ticks)],
+          plugins: [ticksPlugin(() => latest.current.series.ticks, () => latest.current.mark)],
           hooks: {
             setSelect: [
               (u) => {
@@ -196,7 +208,7 @@ export function StepPlot(props: {
   }, []);
   useEffect(() => {
     plot.current?.setData(data());
-  }, [props.series]);
+  }, [props.series, props.mark]);
   const {steps, longest} = props.series;
   const words = `Time per step, steps ${steps[0] ?? 0} to ${steps.at(-1) ?? 0}: middle ${inMs(middleOf(longest))}`;
   return (

@@ -108,7 +108,7 @@ export function HeatMap(props: HeatMapProps): JSX.Element {
   const [drag, setDrag] = useState<{from: number; to: number} | null>(null);
   const [theme, setTheme] = useState(0);
   const most = props.most ?? 640;
-  const rowPixels = Math.max(1, Math.min(22, Math.floor(most / Math.max(1, order.length))));
+  const rowPixels = Math.max(1, Math.min(order.length <= 8 ? 34 : 22, Math.floor(most / Math.max(1, order.length))));
   const perRow = Math.max(1, Math.ceil(order.length / most));
   const rows = Math.ceil(order.length / perRow);
   const height = Math.max(1, rows * rowPixels);

@@ -31,7 +31,7 @@ function WaitAndTransfer(props: PageProps): JSX.Element {
                 transfer
               </span>
             </p>
-            <ol class="waterfall">
+            <ol class="waterfall two-columns">
               {timed.map((c, i) => (
                 <li key={i}>
                   <span class="name">

@@ -39,6 +39,9 @@ function Compared(props: {a: string; b: string}): JSX.Element {
         <>
           <div class="run-head">
             <h1>Compare</h1>
+            <button type="button" onClick={() => go(turned)}>
+              Swap
+            </button>
             <p class="phrases soft">
               <span>
                 A <a href={hrefOf(props.a)}>{c.a.name}</a>
@@ -47,9 +50,6 @@ function Compared(props: {a: string; b: string}): JSX.Element {
                 B <a href={hrefOf(props.b)}>{c.b.name}</a>
               </span>
             </p>
-            <button type="button" onClick={() => go(turned)}>
-              Swap
-            </button>
           </div>
           <section class={`card verdict ${TONES[c.outcome] ?? "info"}`}>
             <span class={`badge ${TONES[c.outcome] ?? "info"}`}>{c.outcome.toUpperCase()}</span>

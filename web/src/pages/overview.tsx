@@ -156,7 +156,7 @@ function StepTime(props: {page: PageModel; run: string; goingOn: boolean}): JSX.
   if (!series || series.steps.length < 2) return null;
   const range = (from: number, to: number): void => go(hrefOf(props.run, "ranks", {from, to}));
   return (
-    <Card title="Step time" aside={props.goingOn ? "the newest steps, longest rank; drag to look closer" : "longest rank of each step; dashed: the median; drag to look closer"}>
+    <Card title="Time per step" aside={props.goingOn ? "the newest steps, longest rank; drag to look closer" : "longest rank of each step; dashed: the median; drag to look closer"}>
       <StepPlot series={series} onRange={range} onStep={(step) => go(hrefOf(props.run, "step", {step}))} />
     </Card>
   );

@@ -94,7 +94,7 @@ export function StepPage(props: PageProps): JSX.Element {
     <>
       {series && (
         <Card title="Around it" aside="longest rank of each step; click a step">
-          <StepPlot series={series} height={130} onStep={(s) => to(s)} />
+          <StepPlot series={series} height={130} mark={step} onStep={(s) => to(s)} />
         </Card>
       )}
       <Card title={`Step ${grouped(step)}`} aside="each rank's own parts, in the order of a step; what the run file keeps has no order within a part">
