@@ -293,7 +293,10 @@ Snapshot Agent::snapshot_so_far(uint64_t now_ns) {
 
 void Agent::show(uint64_t now_ns) {
   if (!view_ || !view_->wants_snapshot(now_ns)) return;
-  view_->show(std::make_shared<const Snapshot>(snapshot_so_far(now_ns)), now_ns);
+  auto host = std::make_shared<const HostFacts>(host_.facts_so_far());
+  Snapshot snapshot = snapshot_so_far(now_ns);
+  host_.fill_so_far(*host, snapshot);
+  view_->show(std::make_shared<const Snapshot>(std::move(snapshot)), std::move(host), now_ns);
 }
 
 void Agent::answer_requests(uint64_t now_ns) {
@@ -444,7 +447,9 @@ void Agent::finish() {
   folder_.write("manifest.json", manifest_json(config_, snapshot.run.status, end_, pipeline_));
   keep_black_boxes(snapshot);
   if (!config_.shm_dir.empty()) remove_flat_dir(config_.shm_dir);
-  if (view_) view_->show(std::make_shared<const Snapshot>(std::move(snapshot)), now_ns);
+  if (view_)
+    view_->show(std::make_shared<const Snapshot>(std::move(snapshot)), std::make_shared<const HostFacts>(host_.facts()),
+                now_ns);
   channel_.send(FrameType::kDone);
 }
 

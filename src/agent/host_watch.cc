@@ -96,6 +96,19 @@ void HostWatch::judge(Engine& engine) {
   engine.set_section(std::move(process));
 }
 
+void HostWatch::fill_so_far(const HostFacts& facts, Snapshot& snapshot) const {
+  if (followed_.empty()) return;
+  const std::vector<Finding> findings = judge_host(facts, HostThresholds::with(thresholds_));
+  for (Section section : {system_section(facts, findings), process_section(facts, findings)}) {
+    (section.name == "system" ? snapshot.system : snapshot.process) = section.values;
+    std::erase_if(snapshot.sections, [&](const Section& s) { return s.name == section.name; });
+    snapshot.sections.push_back(std::move(section));
+  }
+  for (RankStat& rank : snapshot.ranks)
+    for (const RankProcess& process : facts.ranks)
+      if (process.rank == rank.rank) rank.rss_peak_bytes = process.rss_bytes.max_or_null();
+}
+
 void HostWatch::fill(RunContext& context) const {
   context.system = system_;
   context.process = process_;

@@ -26,6 +26,10 @@ class HostWatch {
 
   // Judges what was sampled: findings and sections go to the engine. Once, when the run is over.
   void judge(Engine& engine);
+  // What was sampled so far, and the System and Process sections as they stand: for a view of a run that goes on. The
+  // engine is told nothing.
+  HostFacts facts_so_far() const { return sampler_.facts(); }
+  void fill_so_far(const HostFacts& facts, Snapshot& snapshot) const;
   // Per-rank figures, system and process values and what could not be measured.
   void fill(RunContext& context) const;
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "agent/agent_config.h"
+#include "align/host_facts.h"
 #include "diagnose/snapshot.h"
 
 namespace stepscope {
@@ -18,7 +19,9 @@ class LiveView {
   // A snapshot would be shown now; making one costs the agent a few milliseconds.
   virtual bool wants_snapshot(uint64_t now_ns) = 0;
   // run.status is "running", or how the run ended: then it is the last one.
-  virtual void show(std::shared_ptr<const Snapshot> snapshot, uint64_t now_ns) = 0;
+  // `host`: what was sampled so far.
+  virtual void show(std::shared_ptr<const Snapshot> snapshot, std::shared_ptr<const HostFacts> host,
+                    uint64_t now_ns) = 0;
 };
 
 // Null where there is nothing to show on. `notice`: a line for the user.

@@ -45,9 +45,9 @@ class LiveServer : public LiveView {
   bool wants_snapshot(uint64_t now_ns) override {
     return now_ns >= shown_ns_ + (slot_.wanted(now_ns) ? interval_ns_ : kIdleNs) || shown_ns_ == 0;
   }
-  void show(std::shared_ptr<const Snapshot> snapshot, uint64_t now_ns) override {
+  void show(std::shared_ptr<const Snapshot> snapshot, std::shared_ptr<const HostFacts> host, uint64_t now_ns) override {
     shown_ns_ = now_ns;
-    slot_.put(std::move(snapshot));
+    slot_.put(std::move(snapshot), std::move(host));
   }
 
  private:

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "align/host_series.h"
 #include "base/text_format.h"
 #include "report/evidence_table.h"
 #include "report/figures.h"
@@ -291,32 +292,62 @@ Result<std::string> step_answer(const RunState& run, int64_t step) {
   return dump(out);
 }
 
+namespace {
+
+Json series_json(const std::string& scope, int idx, const std::string& name, const std::vector<SeriesPoint>& points) {
+  Json at = Json::array(), values = Json::array();
+  double most = 0;
+  for (const SeriesPoint& point : thinned(points)) {
+    at.push_back(ms_json(point.at_s));
+    values.push_back(number_json(point.value));
+    most = std::max(most, point.value);
+  }
+  return {{"scope", scope},
+          {"idx", idx},
+          {"name", name},
+          {"label", value_label(name)},
+          {"largest", format_value(name, most)},
+          {"newest", format_value(name, points.back().value)},
+          {"at_s", std::move(at)},
+          {"values", std::move(values)}};
+}
+
+Result<Json> stored_series(const std::string& file) {
+  Json list = Json::array();
+  auto reader = RunReader::open(file);
+  if (!reader) return std::unexpected(reader.error());
+  const auto series = reader->series();
+  if (!series) return std::unexpected(series.error());
+  for (const SeriesKey& key : *series) {
+    if (list.size() == kMaxSeries) break;
+    if (const auto points = reader->samples(key); points && !points->empty())
+      list.push_back(series_json(key.scope, key.idx, key.name, *points));
+  }
+  return list;
+}
+
+Json live_series(const HostFacts& facts) {
+  Json list = Json::array();
+  for_each_series(facts, [&](const char* scope, int idx, const char* name, const SampledSeries& series) {
+    if (series.points.empty() || list.size() == kMaxSeries) return;
+    std::vector<SeriesPoint> points;
+    for (const SamplePoint& point : series.points)
+      points.push_back({static_cast<double>(point.time_ns - series.points.front().time_ns) * 1e-9, point.value});
+    list.push_back(series_json(scope, idx, name, points));
+  });
+  return list;
+}
+
+}  // namespace
+
 Result<std::string> samples_answer(const RunState& run) {
   Json list = Json::array();
-  if (!run.run_file.empty()) {
-    auto reader = RunReader::open(run.run_file);
-    if (!reader) return std::unexpected(reader.error());
-    const auto series = reader->series();
-    if (!series) return std::unexpected(series.error());
-    for (const SeriesKey& key : *series) {
-      const auto points = list.size() < kMaxSeries ? reader->samples(key) : Result<std::vector<SeriesPoint>>{};
-      if (!points || points->empty()) continue;
-      Json at = Json::array(), values = Json::array();
-      double most = 0;
-      for (const SeriesPoint& point : thinned(*points)) {
-        at.push_back(ms_json(point.at_s));
-        values.push_back(number_json(point.value));
-        most = std::max(most, point.value);
-      }
-      list.push_back({{"scope", key.scope},
-                      {"idx", key.idx},
-                      {"name", key.name},
-                      {"label", value_label(key.name)},
-                      {"largest", format_value(key.name, most)},
-                      {"newest", format_value(key.name, points->back().value)},
-                      {"at_s", std::move(at)},
-                      {"values", std::move(values)}});
-    }
+  if (run.host) {
+    list = live_series(*run.host);
+  } else if (!run.run_file.empty()) {
+    auto stored = stored_series(run.run_file);
+    if (!stored) return std::unexpected(stored.error());
+    list = std::move(*stored);
   }
   Json out = head_of(run);
   out["series"] = std::move(list);

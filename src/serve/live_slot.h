@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 
+#include "align/host_facts.h"
 #include "diagnose/snapshot.h"
 
 namespace stepscope {
@@ -15,12 +16,13 @@ class LiveSlot {
  public:
   struct State {
     std::shared_ptr<const Snapshot> snapshot;  // null: none yet
+    std::shared_ptr<const HostFacts> host;     // what was sampled so far; may be null
     uint64_t version = 0;
   };
 
-  void put(std::shared_ptr<const Snapshot> snapshot) {
+  void put(std::shared_ptr<const Snapshot> snapshot, std::shared_ptr<const HostFacts> host = nullptr) {
     const std::lock_guard lock(mutex_);
-    state_ = {std::move(snapshot), state_.version + 1};
+    state_ = {std::move(snapshot), std::move(host), state_.version + 1};
   }
   // Also says that somebody looks.
   State get(uint64_t now_ns) {

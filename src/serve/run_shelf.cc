@@ -112,7 +112,7 @@ Result<RunState> RunShelf::find(const std::string& name) {
   if (is_live(name)) {
     const LiveSlot::State live = options_.live->get(monotonic_ns());
     if (!live.snapshot) return fail(name + ": the run has just begun; nothing is known of it yet");
-    RunState state{.name = name, .version = live.version, .snapshot = live.snapshot};
+    RunState state{.name = name, .version = live.version, .snapshot = live.snapshot, .host = live.host};
     state.going_on = live.snapshot->run.status == "running";
     const std::string file = options_.live_dir.empty() ? "" : path_join(options_.live_dir, kRunFile);
     if (!file.empty() && is_file(file)) state.run_file = file;

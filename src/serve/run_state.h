@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "align/host_facts.h"
 #include "diagnose/snapshot.h"
 
 namespace stepscope {
@@ -21,6 +22,7 @@ struct RunState {
   std::string note;          // why it is not the summary that was written; "" = it is
   std::string run_file;      // path of run.db, "" = none
   std::shared_ptr<const Snapshot> snapshot;
+  std::shared_ptr<const HostFacts> host;  // of a live run; null = the run file has the samples
 };
 
 // A line of the history.

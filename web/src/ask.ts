@@ -20,32 +20,38 @@ export function useAsked<T>(ask: (signal: AbortSignal) => Promise<T>, subject: s
   const [kept, setKept] = useState<Kept<T>>({value: null, failure: null, loading: true, subject});
   const latest = useRef({ask, fresh});
   latest.current = {ask, fresh};
+  const round = useRef<() => void>(() => {});
   useEffect(() => {
     const abort = new AbortController();
-    let told = -1;
+    let told: number | null = null;
+    let busy = false;
     let timer = 0;
     setKept((old) => (old.subject === subject ? old : {value: null, failure: null, loading: true, subject}));
-    const round = async (): Promise<void> => {
-      const now = latest.current;
+    const next = async (): Promise<void> => {
+      if (busy || latest.current.fresh === told) return;
+      busy = true;
+      told = latest.current.fresh;
       const began = performance.now();
-      if (now.fresh !== told) {
-        told = now.fresh;
-        try {
-          const value = await now.ask(abort.signal);
-          if (!abort.signal.aborted) setKept({value, failure: null, loading: false, subject});
-        } catch (error) {
-          if (abort.signal.aborted) return;
-          const failure = error instanceof Failure ? error : new Failure(0, String(error));
-          setKept((old) => ({...old, failure, loading: false}));
-        }
+      try {
+        const value = await latest.current.ask(abort.signal);
+        if (!abort.signal.aborted) setKept({value, failure: null, loading: false, subject});
+      } catch (error) {
+        if (abort.signal.aborted) return;
+        const failure = error instanceof Failure ? error : new Failure(0, String(error));
+        setKept((old) => ({...old, failure, loading: false}));
       }
-      if (!abort.signal.aborted) timer = window.setTimeout(round, Math.max(200, (performance.now() - began) * pause));
+      timer = window.setTimeout(() => {
+        busy = false;
+        void next();
+      }, (performance.now() - began) * pause);
     };
-    void round();
+    round.current = () => void next();
+    void next();
     return () => {
       abort.abort();
       window.clearTimeout(timer);
     };
   }, [subject]);
+  useEffect(() => round.current(), [fresh]);
   return kept.subject === subject ? kept : {value: null, failure: null, loading: true};
 }

@@ -144,7 +144,7 @@ export function StepPlot(props: {
           cursor: {drag: {x: true, y: false, setScale: false}, points: {size: 7}},
           scales: {x: {time: false}, y: {range: () => top()}},
           axes: [
-            {...axis, values: (_, values) => values.map((v) => (Number.isInteger(v) ? grouped(v) : ""))},
+            {...axis, size: 30, values: (_, values) => values.map((v) => (Number.isInteger(v) ? grouped(v) : ""))},
             {...axis, size: 62, values: (_, values) => values.map((v) => inMs(v))},
           ],
           series: [

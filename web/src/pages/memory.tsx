@@ -44,7 +44,7 @@ function DeviceSteps(props: PageProps): JSX.Element {
 const ofProcesses = (series: Series): boolean => /rss_bytes|uss_bytes|memory/.test(series.name);
 
 export function Memory(props: PageProps): JSX.Element {
-  const asked = useAsked((signal) => api.samples(props.run, signal), `samples ${props.run}`, props.page.going_on ? Math.floor(version.value / 20) : 0, 10);
+  const asked = useAsked((signal) => api.samples(props.run, signal), `samples ${props.run}`, props.page.going_on ? Math.floor(version.value / 3) : 0, 10);
   const measured = blockOf(props.page.page, "Step memory") !== null;
   return (
     <>

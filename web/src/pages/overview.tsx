@@ -15,57 +15,71 @@ export function VerdictCard(props: {verdict: Verdict; more?: string}): JSX.Eleme
     <section class={`card verdict ${v.severity}`}>
       <Badge name={v.name} severity={v.severity} />
       <h2 class="headline">{v.headline}</h2>
-      {(v.cost || v.saves) && (
-        <div class="numbers">
-          {v.cost && (
-            <div>
-              <span>Costs</span>
-              <b>{v.cost}</b>
+      <div class="verdict-body">
+        <div>
+          {(v.cost || v.saves) && (
+            <div class="numbers">
+              {v.cost && (
+                <div>
+                  <span>Costs</span>
+                  <b>{v.cost}</b>
+                </div>
+              )}
+              {v.saves && (
+                <div>
+                  <span>Saves</span>
+                  <b>{v.saves}</b>
+                </div>
+              )}
             </div>
           )}
-          {v.saves && (
-            <div>
-              <span>Saves</span>
-              <b>{v.saves}</b>
-            </div>
+          {v.action && (
+            <p class="next">
+              <b>Next</b>
+              {v.action}
+            </p>
+          )}
+          <Phrases items={v.context} />
+          {props.more && (
+            <p class="soft">
+              <a href={props.more}>Evidence</a>
+              {v.explain && (
+                <>
+                  {" · "}
+                  <code>{v.explain}</code>
+                </>
+              )}
+            </p>
           )}
         </div>
-      )}
-      {v.action && (
-        <p class="next">
-          <b>Next</b>
-          {v.action}
-        </p>
-      )}
-      <Facts verdict={v} />
-      <Phrases items={v.context} />
-      {props.more && (
-        <p class="soft">
-          <a href={props.more}>Evidence</a>
-          {v.explain && (
-            <>
-              {" · "}
-              <code>{v.explain}</code>
-            </>
-          )}
-        </p>
-      )}
+        <Facts verdict={v} />
+      </div>
     </section>
   );
 }
 
+const SHORT = 24; // characters of a figure; longer ones are words
+
 export function Facts(props: {verdict: Verdict}): JSX.Element | null {
   if (props.verdict.facts.length === 0) return null;
   return (
-    <table class="facts">
+    <table class={`facts ${props.verdict.facts.some((fact) => fact.value.length > SHORT) ? "wordy" : ""}`}>
       <caption>Why</caption>
       <tbody>
         {props.verdict.facts.map((fact, i) => (
           <tr key={i}>
             <th scope="row">{fact.label}</th>
-            <td class="left">{fact.who}</td>
-            <td>{fact.value}</td>
-            <td class="left soft">{fact.others}</td>
+            <td class="who">{fact.who}</td>
+            {fact.value.length <= SHORT ? (
+              <>
+                <td class="value short">{fact.value}</td>
+                <td class="soft">{fact.others}</td>
+              </>
+            ) : (
+              <td class="value" colSpan={2}>
+                {fact.value} <span class="soft">{fact.others}</span>
+              </td>
+            )}
           </tr>
         ))}
       </tbody>

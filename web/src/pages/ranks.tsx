@@ -83,7 +83,7 @@ export function RanksPage(props: PageProps): JSX.Element {
       <Card title="Ranks × steps" aside="drag: look closer; click: that step">
         <div class="bar">
           <Choice name="measure" label="What is shown" of={MEASURES} now={measure} />
-          <Choice name="order" label="Order of the ranks" of={ORDERS} now={order} />
+          <Choice name="order" label="Order of the ranks" of={many ? ORDERS : ORDERS.filter(([name]) => name !== "node")} now={order} />
           {zoomed && (
             <button type="button" onClick={() => choose({from: null, to: null})}>
               All steps

@@ -17,7 +17,7 @@ const nameOf = (series: Series): string => {
 
 export function SeriesGrid(props: {series: Series[]; goingOn: boolean}): JSX.Element {
   if (props.series.length === 0)
-    return <Empty title={props.goingOn ? "Not written yet" : "Nothing was sampled"}>{props.goingOn ? "The series are written when the run ends; the figures above are of now." : "The run was too short, or its processes could not be read."}</Empty>;
+    return <Empty title={props.goingOn ? "Not written yet" : "Nothing was sampled"}>{props.goingOn ? "Another process observes this run; its samples are in the run file when the run ends." : "The run was too short, or its processes could not be read."}</Empty>;
   const shown = props.series.slice(0, SHOWN);
   return (
     <>
@@ -45,7 +45,7 @@ export function SeriesGrid(props: {series: Series[]; goingOn: boolean}): JSX.Ele
 
 export function System(props: PageProps): JSX.Element {
   const cards = elementOf(props.page.page, "cards");
-  const asked = useAsked((signal) => api.samples(props.run, signal), `samples ${props.run}`, props.page.going_on ? Math.floor(version.value / 20) : 0, 10);
+  const asked = useAsked((signal) => api.samples(props.run, signal), `samples ${props.run}`, props.page.going_on ? Math.floor(version.value / 3) : 0, 10);
   return (
     <>
       {cards && (
