@@ -58,8 +58,8 @@ std::string base64(const std::vector<uint8_t>& bytes) {
 }
 
 Json range_json(const StepRange& range) {
-  return {{"first", range.first}, {"last", range.last}, {"from", range.from},
-          {"to", range.to},       {"per_bin", range.per_bin}};
+  return {
+      {"first", range.first}, {"last", range.last}, {"from", range.from}, {"to", range.to}, {"per_bin", range.per_bin}};
 }
 
 std::vector<std::string> tag_names(uint32_t tags) {
@@ -109,8 +109,8 @@ std::vector<SeriesPoint> thinned(const std::vector<SeriesPoint>& points) {
   for (size_t p = 0; p < count; ++p) {
     const auto begin = points.begin() + static_cast<std::ptrdiff_t>(p * points.size() / count);
     const auto end = points.begin() + static_cast<std::ptrdiff_t>((p + 1) * points.size() / count);
-    out.push_back(*std::max_element(
-        begin, end, [](const SeriesPoint& a, const SeriesPoint& b) { return a.value < b.value; }));
+    out.push_back(
+        *std::max_element(begin, end, [](const SeriesPoint& a, const SeriesPoint& b) { return a.value < b.value; }));
   }
   return out;
 }
@@ -165,11 +165,12 @@ std::string ledger_answer(const RunState& run) {
   const auto per_step = [](const LedgerNs& ledger, uint64_t steps) {
     Json parts = Json::array();
     for (const LedgerSlice& slice : ledger_slices(ledger))
-      parts.push_back({{"category", name(slice.category)},
-                       {"label", category_label(name(slice.category))},
-                       {"share", number_json(slice.share)},
-                       {"ms_per_step",
-                        steps > 0 ? ms_json(static_cast<double>(slice.ns) / 1e6 / static_cast<double>(steps)) : Json()}});
+      parts.push_back(
+          {{"category", name(slice.category)},
+           {"label", category_label(name(slice.category))},
+           {"share", number_json(slice.share)},
+           {"ms_per_step",
+            steps > 0 ? ms_json(static_cast<double>(slice.ns) / 1e6 / static_cast<double>(steps)) : Json()}});
     return parts;
   };
   Json ranks = Json::array();

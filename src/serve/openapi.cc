@@ -72,12 +72,12 @@ std::string openapi_json() {
     paths[std::string(route.path)]["get"] = {
         {"summary", route.summary}, {"parameters", parameters_of(route)}, {"responses", answers_of(route)}};
   const Json bearer = {{"type", "http"}, {"scheme", "bearer"}};
-  const Json out = {{"openapi", "3.1.0"},
-                    {"info", {{"title", "stepscope"}, {"version", "1"}}},
-                    {"security", {{{"token", Json::array()}}}},
-                    {"paths", std::move(paths)},
-                    {"components",
-                     {{"securitySchemes", {{"token", bearer}}}, {"schemas", Json::parse(api_schemas())}}}};
+  const Json out = {
+      {"openapi", "3.1.0"},
+      {"info", {{"title", "stepscope"}, {"version", "1"}}},
+      {"security", {{{"token", Json::array()}}}},
+      {"paths", std::move(paths)},
+      {"components", {{"securitySchemes", {{"token", bearer}}}, {"schemas", Json::parse(api_schemas())}}}};
   return out.dump(1) + "\n";
 }
 

@@ -1,5 +1,6 @@
 // The OpenAPI 3.1 description of the server: the routes of routes.cc with the shapes of api_schemas.json (embedded by
-// the build). Served as /openapi.json; docs/schema/openapi.json is the same text and what the types of web/ are made of.
+// the build). Served as /openapi.json; docs/schema/openapi.json is the same text and what the types of web/ are made
+// of.
 #pragma once
 
 #include <string>

@@ -28,9 +28,7 @@ struct ElementJson {
   Json operator()(const Phrases& p) const {
     return {{"kind", "phrases"}, {"items", p.items}, {"tone", tone_name(p.tone)}};
   }
-  Json operator()(const Lines& l) const {
-    return {{"kind", "lines"}, {"items", l.items}, {"tone", tone_name(l.tone)}};
-  }
+  Json operator()(const Lines& l) const { return {{"kind", "lines"}, {"items", l.items}, {"tone", tone_name(l.tone)}}; }
   Json operator()(const Table& table) const { return table_json(table); }
   Json operator()(const LedgerChart& chart) const {
     Json parts = Json::array();
@@ -101,8 +99,10 @@ Json verdict_json(const Verdict& v) {
   Json facts = Json::array();
   for (const Fact& f : v.facts)
     facts.push_back({{"label", f.label}, {"who", f.who}, {"value", f.value}, {"others", f.others}});
-  return {{"name", v.name},       {"severity", name(v.severity)}, {"headline", v.headline}, {"facts", std::move(facts)},
-          {"context", v.context}, {"cost", v.cost},               {"saves", v.saves},       {"action", v.action},
+  return {{"name", v.name},         {"severity", name(v.severity)},
+          {"headline", v.headline}, {"facts", std::move(facts)},
+          {"context", v.context},   {"cost", v.cost},
+          {"saves", v.saves},       {"action", v.action},
           {"explain", v.explain}};
 }
 
@@ -124,8 +124,9 @@ Json page_json(const Page& page) {
     for (const Element& element : block.elements) elements.push_back(std::visit(ElementJson(), element));
     blocks.push_back({{"title", block.title}, {"aside", block.aside}, {"elements", std::move(elements)}});
   }
-  return {{"run_name", page.run_name}, {"run", page.run},         {"ended_badly", page.ended_badly},
-          {"verdict", verdict_json(page.verdict)}, {"blocks", std::move(blocks)}, {"command", page.command},
+  return {{"run_name", page.run_name},       {"run", page.run},
+          {"ended_badly", page.ended_badly}, {"verdict", verdict_json(page.verdict)},
+          {"blocks", std::move(blocks)},     {"command", page.command},
           {"versions", page.versions}};
 }
 

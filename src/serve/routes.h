@@ -44,12 +44,12 @@ inline constexpr int64_t kMaxStep = int64_t{1} << 53;  // what JavaScript's numb
 // What a request asks for, checked. Parameters that a route does not have are refused.
 struct Call {
   Route route = Route::kAsset;
-  std::string run;               // name of a run
-  std::string asset;             // path of a file of the browser view, "" = the front page
-  std::string a, b;              // runs to compare
-  int64_t step = -1;             // of kStep
-  int64_t from = 0, to = -1;     // steps, both included; -1 = the newest
-  uint32_t bins = 1024;          // at most so many columns
+  std::string run;            // name of a run
+  std::string asset;          // path of a file of the browser view, "" = the front page
+  std::string a, b;           // runs to compare
+  int64_t step = -1;          // of kStep
+  int64_t from = 0, to = -1;  // steps, both included; -1 = the newest
+  uint32_t bins = 1024;       // at most so many columns
   Measure measure = Measure::kOwn;
 };
 
@@ -62,7 +62,7 @@ struct RouteParameter {
 
 struct RouteInfo {
   Route route;
-  std::string_view path;  // "/api/v1/runs/{run}/steps/{step}"
+  std::string_view path;                   // "/api/v1/runs/{run}/steps/{step}"
   std::string_view summary, type, schema;  // schema: of api_schemas.json; "" = none
   std::vector<RouteParameter> parameters;
 };

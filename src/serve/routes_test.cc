@@ -44,11 +44,11 @@ TEST(Routes, NoNameLeadsOutOfTheLogsFolder) {
 }
 
 TEST(Routes, WhatCannotBeUsedIsSaid) {
-  for (const char* text : {"/api/v1/runs/a/steps?from=-1", "/api/v1/runs/a/steps?from=x", "/api/v1/runs/a/steps?bins=0",
-                           "/api/v1/runs/a/steps?bins=99999", "/api/v1/runs/a/heat?measure=colour",
-                           "/api/v1/runs/a/steps?from=9&to=3", "/api/v1/runs/a/page?from=1", "/api/v1/compare?a=x",
-                           "/api/v1/events", "/api/v1/runs/a/steps/1e3",
-                           "/api/v1/runs/a/steps?from=99999999999999999999"})
+  for (const char* text :
+       {"/api/v1/runs/a/steps?from=-1", "/api/v1/runs/a/steps?from=x", "/api/v1/runs/a/steps?bins=0",
+        "/api/v1/runs/a/steps?bins=99999", "/api/v1/runs/a/heat?measure=colour", "/api/v1/runs/a/steps?from=9&to=3",
+        "/api/v1/runs/a/page?from=1", "/api/v1/compare?a=x", "/api/v1/events", "/api/v1/runs/a/steps/1e3",
+        "/api/v1/runs/a/steps?from=99999999999999999999"})
     EXPECT_EQ(status(text), 422) << text;
   for (const char* text : {"/api/v1/nothing", "/api/v1/runs/a", "/api/v1/runs/a/steps/1/2", "/api"})
     EXPECT_EQ(status(text), 404) << text;

@@ -16,11 +16,11 @@
 namespace stepscope {
 
 struct RunState {
-  std::string name;          // of its folder, which names it in addresses
-  uint64_t version = 0;      // another one whenever something of the run has changed
-  bool going_on = false;     // more is to come
-  std::string note;          // why it is not the summary that was written; "" = it is
-  std::string run_file;      // path of run.db, "" = none
+  std::string name;       // of its folder, which names it in addresses
+  uint64_t version = 0;   // another one whenever something of the run has changed
+  bool going_on = false;  // more is to come
+  std::string note;       // why it is not the summary that was written; "" = it is
+  std::string run_file;   // path of run.db, "" = none
   std::shared_ptr<const Snapshot> snapshot;
   std::shared_ptr<const HostFacts> host;  // of a live run; null = the run file has the samples
 };

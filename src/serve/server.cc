@@ -120,8 +120,8 @@ struct Server::Impl {
   asio::awaitable<bool> send(beast::tcp_stream& stream, const HttpAnswer& answer, bool keep_alive, bool head_only) {
     const std::string head = head_of(answer, keep_alive, false);
     const bool with_body = answer.body && !head_only && answer.status != 304;
-    const std::array<asio::const_buffer, 2> parts = {
-        asio::buffer(head), with_body ? asio::buffer(*answer.body) : asio::const_buffer()};
+    const std::array<asio::const_buffer, 2> parts = {asio::buffer(head),
+                                                     with_body ? asio::buffer(*answer.body) : asio::const_buffer()};
     stream.expires_after(kWriteTime);
     const auto [error, bytes] = co_await asio::async_write(stream, parts, kNoThrow);
     co_return !error;

@@ -119,7 +119,8 @@ TEST_F(ServerTest, StrangersGetNothing) {
   const std::string locked = read_until(fd, "");
   EXPECT_TRUE(locked.starts_with("HTTP/1.1 401 ")) << locked;
   EXPECT_EQ(locked.find("live run"), std::string::npos);
-  EXPECT_TRUE(asked("/api/v1/runs", "Origin: http://evil.example\r\nConnection: close\r\n").starts_with("HTTP/1.1 403 "));
+  EXPECT_TRUE(
+      asked("/api/v1/runs", "Origin: http://evil.example\r\nConnection: close\r\n").starts_with("HTTP/1.1 403 "));
   EXPECT_TRUE(asked("/api/v1/runs", "Connection: close\r\n", "POST").starts_with("HTTP/1.1 405 "));
 }
 

@@ -45,9 +45,8 @@ std::vector<float> figures_of(const Segment& s, Measure measure, const std::vect
     case Measure::kOwn: return summed(s, is_of_own_time);
     case Measure::kWait:
     case Measure::kInput: {
-      auto out = measure == Measure::kWait
-                     ? summed(s, [](size_t m) { return m == index(Category::kStragglerWait); })
-                     : summed(s, [](size_t m) { return m == index(Category::kInputWait); });
+      auto out = measure == Measure::kWait ? summed(s, [](size_t m) { return m == index(Category::kStragglerWait); })
+                                           : summed(s, [](size_t m) { return m == index(Category::kInputWait); });
       for (size_t i = 0; i < out.size(); ++i) out[i] = walls[i] > 0 ? out[i] / walls[i] : 0;
       return out;
     }
@@ -78,7 +77,8 @@ class Scan {
 
   Status go(int64_t from, int64_t to, const Take& take) {
     int64_t next = from;
-    // The newest steps of a run that goes on stand in the snapshot: a browser that follows it costs no reading of files.
+    // The newest steps of a run that goes on stand in the snapshot: a browser that follows it costs no reading of
+    // files.
     const auto& recent = run_.snapshot->recent;
     const bool all_there = run_.going_on && measure_ == Measure::kOwn && !recent.empty() &&
                            static_cast<int64_t>(recent.front().step) <= from;

@@ -36,8 +36,8 @@ Result<StepBins> step_bins(const RunState& run, const Call& call);
 
 // Level of a cell: 0 = not seen; else 1 + 254 * position on the scale.
 struct HeatScale {
-  bool ratio = true;                // log2 from `low` to `high`, else linear
-  double low = 0.25, high = 8;      // what the ends mean
+  bool ratio = true;            // log2 from `low` to `high`, else linear
+  double low = 0.25, high = 8;  // what the ends mean
 };
 struct Heat {
   StepRange range;

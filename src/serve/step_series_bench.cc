@@ -1,5 +1,5 @@
-// What a browser's questions cost for a run of 1,000 ranks × 10,000 steps. With SS_KEEP=<folder> the run file stays there
-// (run.db), for a look at it.
+// What a browser's questions cost for a run of 1,000 ranks × 10,000 steps. With SS_KEEP=<folder> the run file stays
+// there (run.db), for a look at it.
 #include <benchmark/benchmark.h>
 #include <unistd.h>
 

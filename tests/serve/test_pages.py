@@ -18,7 +18,9 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 WEB = ROOT / "web"
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: the pages are not looked at"),
-    pytest.mark.skipif(not (WEB / "node_modules/playwright-core").is_dir(), reason="no playwright-core: npm ci in web/"),
+    pytest.mark.skipif(
+        not (WEB / "node_modules/playwright-core").is_dir(), reason="no playwright-core: npm ci in web/"
+    ),
 ]
 
 
