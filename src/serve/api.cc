@@ -49,9 +49,17 @@ HttpAnswer Api::answer(const Call& call, const std::string& if_none_match) {
   }
 }
 
+// Not there: for good, or not yet.
+HttpAnswer Api::missing(const std::string& run, const Error& error) const {
+  if (!shelf_.loading() || !shelf_.knows(run)) return answer_error(404, error.message);
+  HttpAnswer answer = answer_error(503, error.message);
+  answer.fields.emplace_back("Retry-After", "1");
+  return answer;
+}
+
 HttpAnswer Api::of_run(const Call& call, const std::string& if_none_match) {
   const auto run = shelf_.find(call.run);
-  if (!run) return answer_error(404, run.error().message);
+  if (!run) return missing(call.run, run.error());
   const std::string tag = "\"" + std::to_string(run->version) + "\"";
   HttpAnswer out;
   out.fields.emplace_back("ETag", tag);
@@ -88,9 +96,9 @@ void Api::keep(Kept kept) {
 
 HttpAnswer Api::comparison(const Call& call) {
   const auto a = shelf_.find(call.a);
-  if (!a) return answer_error(404, a.error().message);
+  if (!a) return missing(call.a, a.error());
   const auto b = shelf_.find(call.b);
-  if (!b) return answer_error(404, b.error().message);
+  if (!b) return missing(call.b, b.error());
   return answer_with(200, kJson, comparison_answer(*a->snapshot, *b->snapshot));
 }
 

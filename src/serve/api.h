@@ -33,6 +33,7 @@ class Api {
     std::shared_ptr<const std::string> body;
   };
   HttpAnswer of_run(const Call& call, const std::string& if_none_match);
+  HttpAnswer missing(const std::string& run, const Error& error) const;
   HttpAnswer comparison(const Call& call);
   std::string metrics();
   void keep(Kept kept);

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <tuple>
@@ -127,13 +128,35 @@ Result<RunState> RunShelf::find(const std::string& name) {
     const bool rests = now_ns < kept.loaded_ns + std::max(kLeastReloadNs, kept.cost_ns * kCostFactor);
     if (kept.state.version == stamp || (kept.state.going_on && rests)) return kept.state;
   }
-  auto loaded = options_.load(path);
+  if (!load_.valid()) begin_load(name, path, stamp);
+  const bool ready = load_.wait_for(std::chrono::milliseconds(kPatienceMs)) == std::future_status::ready;
+  if (ready && load_name_ == name) return take(name, path);
+  if (ready) {  // nobody came back for the other one: it is kept all the same
+    const std::string other = load_name_;
+    (void)take(other, path_of(other));
+    return find(name);
+  }
+  // What there is of it is shown until the newer state is there.
+  if (const auto found = kept_.find(name); found != kept_.end()) return found->second.state;
+  return fail(load_name_ == name ? name + ": a large run; it is being read"
+                                 : name + ": another run is being read first: " + load_name_);
+}
+
+void RunShelf::begin_load(const std::string& name, const std::string& path, uint64_t stamp) {
+  load_name_ = name, load_stamp_ = stamp, load_begun_ns_ = monotonic_ns();
+  load_ = std::async(std::launch::async, [load = options_.load, path] { return load(path); });
+}
+
+// Takes over what the thread has read.
+Result<RunState> RunShelf::take(const std::string& name, const std::string& path) {
+  auto loaded = load_.get();
   if (!loaded) return std::unexpected(loaded.error());
   Kept kept{.used = ++uses_, .loaded_ns = monotonic_ns()};
-  kept.cost_ns = kept.loaded_ns - now_ns;
+  kept.cost_ns = kept.loaded_ns - load_begun_ns_;
   const bool folder = is_dir(path);
   const std::string file = folder ? path_join(path, kRunFile) : path.ends_with(".db") ? path : "";
-  kept.state = {.name = name, .version = stamp, .note = std::move(loaded->note)};
+  // What has changed while it was read is seen the next time.
+  kept.state = {.name = name, .version = load_stamp_, .note = std::move(loaded->note)};
   kept.state.going_on = folder && goes_on(manifest_of(path));
   if (is_file(file)) kept.state.run_file = file;
   if (loaded->snapshot.run.status == "running" && !kept.state.going_on) loaded->snapshot.run.status = "unfinished";

@@ -36,6 +36,11 @@ async function read<T>(path: string, signal?: AbortSignal): Promise<T> {
     if (signal?.aborted) throw error;
     throw new Failure(0, "The server does not answer. The run may have ended, or the connection is cut.");
   }
+  if (answer.status === 503 && answer.headers.has("Retry-After")) {  // a large run is being read
+    await new Promise((again) => setTimeout(again, 1000));
+    if (signal?.aborted) throw new Failure(0, "given up");
+    return read<T>(path, signal);
+  }
   if (answer.status === 304 && before) return before.value as T;
   if (!answer.ok) {
     const told = (await answer.json().catch(() => null)) as ApiError | null;

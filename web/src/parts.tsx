@@ -188,7 +188,7 @@ export function Await<T>(props: {asked: Asked<T>; what: string; children: (value
   if (failure) return <Trouble message={failure.message} locked={failure.status === 401} />;
   return (
     <p class="waiting" role="status">
-      Reading {props.what} …
+      Reading {props.what} … <span>A large run takes a while.</span>
     </p>
   );
 }

@@ -66,22 +66,30 @@ export function Facts(props: {verdict: Verdict}): JSX.Element | null {
     <table class={`facts ${props.verdict.facts.some((fact) => fact.value.length > SHORT) ? "wordy" : ""}`}>
       <caption>Why</caption>
       <tbody>
-        {props.verdict.facts.map((fact, i) => (
-          <tr key={i}>
-            <th scope="row">{fact.label}</th>
-            <td class="who">{fact.who}</td>
-            {fact.value.length <= SHORT ? (
-              <>
-                <td class="value short">{fact.value}</td>
-                <td class="soft">{fact.others}</td>
-              </>
-            ) : (
-              <td class="value" colSpan={2}>
-                {fact.value} <span class="soft">{fact.others}</span>
-              </td>
-            )}
-          </tr>
-        ))}
+        {props.verdict.facts.map((fact, i) => {
+          const below = fact.others.length > SHORT ? fact.others : "";
+          const words = fact.value.length > SHORT;
+          return (
+            <>
+              <tr key={i}>
+                <th scope="row">{fact.label}</th>
+                <td class="who">{fact.who}</td>
+                <td class={words ? "words" : "value"} colSpan={words ? 2 : 1}>
+                  {fact.value}
+                </td>
+                {!words && <td class="soft">{below ? "" : fact.others}</td>}
+              </tr>
+              {below && (
+                <tr key={`${i} below`}>
+                  <td />
+                  <td colSpan={3} class="words soft">
+                    {below}
+                  </td>
+                </tr>
+              )}
+            </>
+          );
+        })}
       </tbody>
     </table>
   );
