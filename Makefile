@@ -17,7 +17,8 @@ SOAK_STEPS ?= 2000000
 PYTHON_FOLDERS := python tests bench tools examples
 
 # What the wheel is made of; tests, benchmarks and fuzzers beside the code are not.
-SOURCES := CMakeLists.txt pyproject.toml $(shell find src include python cmake spec docs/findings -type f \
+SOURCES := CMakeLists.txt pyproject.toml web/package.json web/package-lock.json docs/schema/openapi.json \
+  $(shell find src include python cmake spec docs/findings web/src web/tools -type f \
   ! -name '*_test.cc' ! -name '*_bench.cc' ! -name '*_fuzz.cc' ! -name '*.pyc' 2>/dev/null)
 STAMP := build/.installed-$(subst /,_,$(VENV))
 

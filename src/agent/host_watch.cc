@@ -117,9 +117,8 @@ void HostWatch::fill(RunContext& context) const {
   for (const std::string& reason : facts_.unavailable) context.unavailable(reason);
 }
 
-void HostWatch::fill_live(Snapshot& s) const {
+void HostWatch::fill_so_far(const HostFacts& facts, Snapshot& s) const {
   if (followed_.empty()) return;
-  const HostFacts facts = sampler_.facts();
   const std::vector<Finding> findings = judge_host(facts, HostThresholds::with(thresholds_));
   for (Section section : {system_section(facts, findings), process_section(facts, findings)}) {
     (section.name == "system" ? s.system : s.process) = section.values;

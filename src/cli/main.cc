@@ -30,7 +30,8 @@ struct RunOptions {
     auto value = [&](Text flag, Text name, Text help) { app.add_option(flag, values[name], help); };
     auto toggle = [&](Text flag, Text name, Text help) { app.add_flag(flag, switches[name], help); };
     auto launch = [&](Text flag, Text name, Text help) { app.add_option(flag, torchrun[name], help); };
-    value("--mode", "mode", "summary (default), cli or dashboard");
+    value("--mode", "mode", "summary (default), cli or dashboard (browser view of the live run)");
+    value("--port", "port", "port of the browser view (default: the system chooses)");
     value("--run-name,--run_name", "run_name", "name of this run's folder in the logs folder");
     value("--logs-dir,--logs_dir", "logs_dir", "folder that holds the run folders (default: logs)");
     value("--interval", "interval", "seconds between samples of host and devices (default: 1)");
@@ -94,6 +95,7 @@ class FrontDoor {
     add_run();
     add_top();
     add_runs();
+    add_serve();
     add_report();
     add_compare();
     add_hang();
@@ -172,6 +174,16 @@ class FrontDoor {
         ->check(CLI::NonNegativeNumber)
         ->type_name("DAYS");
     app->add_flag("--yes", runs_.yes, "with --prune: do not ask");
+  void add_serve() {
+    CLI::App* app = add("serve", "Show runs in the browser: history and live runs of a logs folder",
+                        [this] { return verb_serve(serve_); });
+    app->add_option("logs", serve_.path, "logs folder, run folder or file of a run (default: the logs folder)");
+    app->add_option("--port", serve_.port, "port to listen on (default: the system chooses)")
+        ->check(CLI::Range(0, 65535));
+    app->add_option("--host", serve_.host, "numeric address to listen on (default: 127.0.0.1, this machine alone)");
+    app->add_option("--allow-host", serve_.allow_hosts, "a further name by which browsers call this machine")
+        ->allow_extra_args(false);
+    app->add_flag("--openapi", serve_.openapi, "print the description of the API and end");
   }
 
   void add_report() {
@@ -282,6 +294,7 @@ class FrontDoor {
   TopVerb top_;
   RunsVerb runs_;
   ReportVerb report_;
+  ServeVerb serve_;
   CompareVerb compare_;
   DoctorVerb doctor_;
   WhatifVerb whatif_;

@@ -51,6 +51,15 @@ struct RunsVerb {
   double older_days = -1;  // only older ones go, -1 = not given
 };
 int verb_runs(const RunsVerb& verb);
+// The browser view of a logs folder or of one run, until a signal ends it.
+struct ServeVerb {
+  std::string path;                // logs folder, run folder or file of a run; "" = the logs folder of the settings
+  std::string host = "127.0.0.1";  // numeric address to listen on
+  int port = 0;                    // 0 = the system chooses
+  std::vector<std::string> allow_hosts;  // further names by which browsers call this machine
+  bool openapi = false;                  // print the description of the API and end
+};
+int verb_serve(const ServeVerb& verb);
 
 struct ReportVerb {
   std::string path;             // run folder, final_summary.json, run.db or folder of rings
