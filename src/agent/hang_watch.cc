@@ -91,8 +91,10 @@ bool HangWatch::goes_on(Pipeline& pipeline, uint64_t now_ns) {
     if (raised || tail.leaving()) return;
     moved = moved || tail.whereabouts().progress_ns() > before->second.progress_ns;
   });
-  if (!moved) moved_ns_ = 0;
-  else if (moved_ns_ == 0) moved_ns_ = now_ns;
+  if (!moved)
+    moved_ns_ = 0;
+  else if (moved_ns_ == 0)
+    moved_ns_ = now_ns;
   return stepped || (moved && now_ns - moved_ns_ >= kSettleNs);
 }
 
