@@ -10,7 +10,8 @@ namespace stepscope {
 namespace {
 
 constexpr size_t kMaxBlocks = 32, kMinBlocks = 8, kMinLength = 4;
-constexpr size_t kLeastSide = 2;  // blocks on either side of a change: one alone is a burst
+constexpr size_t kLeastSide = 2;      // blocks on either side of a change: one alone is a burst
+constexpr double kSlopeShare = 0.25;  // of the move, by which a level itself moves where there is a slope
 
 struct Block {
   size_t begin = 0, end = 0;
@@ -78,6 +79,23 @@ Fit drift_fit(const std::vector<Block>& blocks) {
   return fit;
 }
 
+// By how much the blocks from..to rise or fall among themselves: the line of Theil and Sen over them, end to end.
+double inner_move(const std::vector<Block>& blocks, size_t from, size_t to) {
+  std::vector<double> slopes;
+  for (size_t a = from; a < to; ++a)
+    for (size_t b = a + 1; b < to; ++b)
+      slopes.push_back((blocks[b].level - blocks[a].level) / static_cast<double>(b - a));
+  return slopes.empty() ? 0 : median(std::move(slopes)) * static_cast<double>(to - from - 1);
+}
+
+// Two levels that both move the way of the step between them are a slope with a kink, wherever the line fits worst.
+bool levels_slope(const std::vector<Block>& blocks, const Fit& change) {
+  const double move = change.after - change.before;
+  const double left = inner_move(blocks, 0, change.split) / move,
+               right = inner_move(blocks, change.split, blocks.size()) / move;
+  return left > kSlopeShare && right > 0 && left + right > 2 * kSlopeShare;
+}
+
 // The first value of the new level within the two blocks around the split: where the sum of absolute deviations is
 // least.
 size_t located(const std::vector<double>& values, const std::vector<Block>& blocks, const Fit& fit) {
@@ -103,7 +121,8 @@ std::optional<Trend> trend_of(const std::vector<double>& values, const TrendLimi
   const double noise = noise_of(blocks);
   const Fit change = change_fit(blocks), drift = drift_fit(blocks);
   Trend trend;
-  trend.drifts = drift.deviation < change.deviation;
+  trend.drifts =
+      drift.deviation < change.deviation || (std::abs(drift.tau) >= limits.min_tau && levels_slope(blocks, change));
   const Fit& fit = trend.drifts ? drift : change;
   const double move = std::abs(fit.after - fit.before);
   // Of a difference of two levels, each the median of its blocks; a line's ends are known about as well as those of

@@ -12,6 +12,7 @@
 //   fault rank=1 phase=backward add=10 from=0 to=199 every=1 sigma=0   adds ms to a phase of some steps; rank=all;
 //                                phases also: h2d, gc, checkpoint, validation, compile, epoch, sleep (unnamed, after the step)
 //   fault rank=1 factor=1.5      all compute of the rank takes so much longer; with work=1 its tokens are as much more
+//   fault rank=all pace=1.3      everything that the rank does takes so much longer
 //   small_collectives 12         per step, outside of backward
 //   memory rank=0 capacity=80000 base=4000 top=2000 reserved=8000 split=200 grow=8 from=0 to=199 stop=.. every=1
 //          bend=40 sawtooth=50 per_token=0.5 jump=3000 at=120 noise=2 read=both|top|held     sizes in MB (10^6 bytes);
@@ -63,7 +64,7 @@ using Words = std::map<std::string, std::string>;
 struct Fault {
   int rank = -1;  // -1 = all
   std::string phase;
-  double add_ms = 0, factor = 1, sigma = 0;
+  double add_ms = 0, factor = 1, pace = 1, sigma = 0;
   bool work = false;
   int from = 0, to = 1 << 30, every = 1;
   bool hits(int r, int step) const { return (rank < 0 || rank == r) && step >= from && step <= to && (step - from) % every == 0; }
@@ -175,7 +176,7 @@ inline Scenario read(const std::string& path) {
       Fault f;
       f.rank = static_cast<int>(number(w, "rank", -1));
       f.phase = w.count("phase") ? w.at("phase") : "";
-      f.add_ms = number(w, "add", 0), f.factor = number(w, "factor", 1), f.sigma = number(w, "sigma", 0);
+      f.add_ms = number(w, "add", 0), f.factor = number(w, "factor", 1), f.pace = number(w, "pace", 1), f.sigma = number(w, "sigma", 0);
       f.work = number(w, "work", 0) != 0;
       f.from = static_cast<int>(number(w, "from", 0)), f.to = static_cast<int>(number(w, "to", 1 << 30)), f.every = static_cast<int>(number(w, "every", 1));
       s.faults.push_back(f);
@@ -311,6 +312,7 @@ class Play {
     for (const Fault& f : s_.faults) {
       if (!f.hits(r, step)) continue;
       if (f.factor != 1 && (phase == "forward" || phase == "backward" || phase == "optimizer")) ms *= f.factor;
+      ms *= f.pace;
       if (f.phase != phase) continue;
       ms += f.sigma > 0 ? f.add_ms * std::lognormal_distribution<double>(0, f.sigma)(rng_) : f.add_ms;
     }
