@@ -57,8 +57,9 @@ class Result:
     seconds: float = 0.0
 
 
-def losses(text: str) -> dict[tuple[int, int], str]:
+def losses(outcome: Outcome) -> dict[tuple[int, int], str]:
     """(rank, step) → loss bits."""
+    text = "\n".join(outcome.lines("CHAOS "))
     return {(int(r), int(i)): bits for r, i, bits in re.findall(r"CHAOS rank=(\d) pid=\d+ step=(\d+) loss=(\w+)", text)}
 
 
@@ -211,7 +212,7 @@ def judge(r: Result, fault: Fault, outcome: Outcome, steps: int, reference: dict
         r.wrong.append("the launch command's exit code was not recorded")
     elif fault.kind != "kill_launcher" and outcome.rc != r.own_rc:
         r.wrong.append(f"exit: {outcome.rc}, the launch command's own is {r.own_rc}")
-    got = losses(outcome.stdout)
+    got = losses(outcome)
     r.last_step = [max((i for rank, i in got if rank == k), default=-1) for k in range(2)]
     judge_lines(r, fault, outcome, got, steps, reference)
     all_done = outcome.stdout.count(" done") == 2
@@ -356,7 +357,7 @@ def main() -> int:
     if a.kinds:
         indexes = [i for i in indexes if Fault.draw(a.seed * 100_003 + i, a.steps).kind in a.kinds.split(",")]
     reference_run = bare(JOB, [], 2, env={"CHAOS_STEPS": str(a.steps)}, timeout_s=STARTUP_S)
-    reference = losses(reference_run.stdout)
+    reference = losses(reference_run)
     if len(reference) != 2 * a.steps:
         sys.exit("the reference run without stepscope failed:\n" + reference_run.stderr[-2000:])
     results = load(a.out, a.seed)
