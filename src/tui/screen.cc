@@ -109,7 +109,7 @@ class Composer {
     switch (state_.pane) {
       case Pane::kRanks:
         lines = rank_lines(told, state_, {room.columns, room.rows - 2}, true);
-        add({{{heat_legend(), ink::kDim}}});
+        for (std::string& part : wrapped(heat_legend(), room.columns, 1)) add({{{std::move(part), ink::kDim}}});
         put(lines, 0, y, room.columns);
         return;
       case Pane::kFindings: put(finding_lines(told, state_, room, true, false), 0, y, room.columns); return;
