@@ -48,6 +48,7 @@ constexpr EventRow kRows[] = {
     mark(Kind::kValue, Of::kProcess, tell_value),
     mark(Kind::kException, Of::kProcess, tell_exception),
     mark(Kind::kProcess, Of::kProcess, tell_process),
+    mark(Kind::kRendezvous, Of::kProcess, tell_rendezvous),
     mark(Kind::kCollective, Of::kProcess, tell_collective),
     mark(Kind::kCollectiveDone, Of::kProcess, tell_collective_done),
     mark(Kind::kNcclOp, Of::kProcess, tell_nccl_op),

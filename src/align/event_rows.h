@@ -51,6 +51,7 @@ void init_ends(OpenRank&, const Event&, int64_t t, const OpenSpan*);
 bool teardown_begins(OpenRank&, const Event&, int64_t t, OpenSpan&);
 void tell_value(OpenRank&, const Event&, int64_t t);
 void tell_exception(OpenRank&, const Event&, int64_t t);
+void tell_rendezvous(OpenRank& rank, const Event& e, int64_t t);
 void tell_process(OpenRank&, const Event&, int64_t t);
 
 // events_model.cc: the model's work.

@@ -55,6 +55,7 @@ struct OpenRank {
   // Everything up to `t` is charged to what the thread was in since the last charge.
   void charge(int64_t t);
   // The first work of a step begins, where none did yet.
+  void met(const StartupMeeting& meeting);  // before the first step
   void start(int64_t t);
   // A batch is fetched at `t`: where one was before the model did anything it was dropped (a resume that skips what was
   // trained on), and the first step begins with this one.

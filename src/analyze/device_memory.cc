@@ -27,7 +27,7 @@ bool varies(const Column& size) {
 
 // The first of the sizes that is known throughout and varies.
 void take_size(MemoryTrack& track, const std::vector<const Cell*>& cells) {
-  for (const auto& [field, unit] : kBatchSizes) {
+  for (const auto& [field, unit, units] : kBatchSizes) {
     Column size;
     for (const Cell* cell : cells) size.push_back(cell->*field);
     if (!varies(size)) continue;

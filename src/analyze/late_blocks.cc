@@ -116,7 +116,7 @@ int first_late_bucket(const LateBlock& block, int rank, double least_ms) {
 
 double work_factor(const std::vector<LateBlock>& blocks, int rank) {
   const Rows rows = rows_of(blocks);
-  for (const auto& [size, unit] : kBatchSizes) {
+  for (const auto& [size, unit, units] : kBatchSizes) {
     const auto field = size;
     std::vector<double> own, others;
     for (const StepRow* row : rows.rows) {

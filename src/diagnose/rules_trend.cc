@@ -93,7 +93,7 @@ Moved most_moved(const PhaseLevels& levels) {
 // them.
 using Size = std::function<double(const Cell&)>;
 Size batch_size(const Rows& rows) {
-  for (const auto& [size, unit] : kBatchSizes) {
+  for (const auto& [size, unit, units] : kBatchSizes) {
     const auto field = size;
     const bool known = std::all_of(rows.rows.begin(), rows.rows.end(), [&](const StepRow* row) {
       return std::all_of(row->cells.begin(), row->cells.end(), [&](const Cell& cell) { return cell.*field > 0; });

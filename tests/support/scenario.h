@@ -30,6 +30,8 @@
 //   config loader 5 workers=0;batch=8      a fact of the program's set-up that every rank tells (config 1 loader …: rank 1)
 //   silence batchnorm            advice that the user does not want
 //   late rank=1 ms=8000          the rank reaches init_process_group so late
+//   prepares rank=1 ms=8000      between init_process_group and DDP the rank is busy for so long; others wait=1 in a barrier, or
+//                                (default) in DDP's constructor, where no hook tells of them
 //   init_group                   every rank calls init_process_group; destroy_group: and leaves by destroy_process_group
 //   flops_per_step 2e12          peak_flops 1e15
 //   expect KIND [rank=1] [phase=backward] [severity=warn|crit|info] [cause=..] [first=a..b] [detected<=n]
@@ -86,6 +88,7 @@ struct Scenario {
   int ranks = 2, steps = 100, world = 0, small_collectives = 0;
   uint64_t seed = 1;
   double noise = 0.03, comm_ms = 1, comm_sigma = 0;
+  Words prepares;
   bool explicit_steps = false, init_group = false, destroy_group = false;
   std::vector<Config> configs;
   EngineOptions options;
@@ -156,6 +159,7 @@ inline Scenario read(const std::string& path) {
     else if (command == "late") { const Words w = words_of(in); s.late_ms[static_cast<int>(number(w, "rank", 0))] = number(w, "ms", 0); }
     else if (command == "tensor_parallel") in >> s.tensor_parallel, s.tensor_parallel_ms = number(words_of(in), "comm", 0.3);
     else if (command == "explicit") s.explicit_steps = true;
+    else if (command == "prepares") { s.prepares = words_of(in); }
     else if (command == "init_group") s.init_group = true;
     else if (command == "destroy_group") s.destroy_group = true;
     else if (command == "flops_per_step") in >> s.options.flops_per_step;
@@ -252,6 +256,7 @@ class Play {
         if (const auto late = s.late_ms.find(r); late != s.late_ms.end()) lanes_[r].pass(late->second);
         lanes_[r].span(Kind::kInitGroup, 5);
       }
+    if (!s.prepares.empty()) prepare();
     EngineOptions options = s.options;
     engine_ = std::make_unique<Engine>(options);
     for (int r = 0; r < s.ranks; ++r)
@@ -305,6 +310,20 @@ class Play {
     std::vector<int> v;
     for (int r = 0; r < count; ++r) v.push_back(r);
     return v;
+  }
+  // All leave together: in a barrier, told as a wait, or in DDP's constructor.
+  void prepare() {
+    const int busy = static_cast<int>(number(s_.prepares, "rank", 0));
+    const double ms = number(s_.prepares, "ms", 0);
+    const bool barrier = number(s_.prepares, "wait", 0) > 0;
+    for (int r = 0; r < s_.ranks; ++r) {
+      RankWriter& lane = lanes_[r];
+      if (r == busy) lane.pass(ms);
+      if (!barrier) lane.event(Kind::kRendezvous, Edge::kMark, static_cast<uint64_t>(RendezvousPlace::kDistributedDataParallel));
+      if (barrier) lane.event(Kind::kWait, Edge::kBegin, 77, 3, 0, static_cast<uint64_t>(CollectiveOp::kBarrier));
+      lane.pass(r == busy ? 1 : ms);
+      if (barrier) lane.event(Kind::kWait, Edge::kEnd, 77, 3);
+    }
   }
   double own(const std::string& phase, int r, int step) {
     std::lognormal_distribution<double> jitter(0, std::max(s_.noise, 1e-9));
