@@ -174,6 +174,8 @@ class FrontDoor {
         ->check(CLI::NonNegativeNumber)
         ->type_name("DAYS");
     app->add_flag("--yes", runs_.yes, "with --prune: do not ask");
+  }
+
   void add_serve() {
     CLI::App* app = add("serve", "Show runs in the browser: history and live runs of a logs folder",
                         [this] { return verb_serve(serve_); });
