@@ -38,7 +38,8 @@ Result<ShelfOptions> shelf_of(const std::string& path) {
 }
 
 // The newest summary that a run without a final one wrote while it lived. Working its steps out again costs about 2 us
-// per rank and step, at 10 bytes each: where that is more than a few seconds, what it told last serves a browser better.
+// per rank and step, at 10 bytes each: where that is more than a few seconds, what it told last serves a browser
+// better.
 std::optional<LoadedSnapshot> told_by_large_run(const std::string& path) {
   constexpr off_t kLarge = 16 << 20;
   const std::string file = path_join(path, "run.db");

@@ -2,8 +2,8 @@
 // this is. Reads files; nothing of them is trusted. A run that another agent is writing is read again as it grows, but
 // never more than a tenth of the time is spent on it. One thread at a time (the server's worker).
 //
-// A run is read on a thread of its own, one run at a time. What is not there after kPatienceMs is said to be loading, so
-// that a run that takes minutes holds up nobody who asks for another.
+// A run is read on a thread of its own, one run at a time. What is not there after kPatienceMs is said to be loading,
+// so that a run that takes minutes holds up nobody who asks for another.
 //
 // Bounds: kMaxListed runs (the newest by their folder's time), summaries up to kMaxDigestBytes for the list, kMaxKept
 // snapshots in memory.
