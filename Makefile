@@ -73,6 +73,9 @@ test-fast: build unit ## C++ unit tests and the quick half of pytest
 test-long: build ## the slow tests of which `make test` runs a share only
 	$(PY) -m pytest $(PYTEST_FLAGS) tests -m long
 
+fault-bench: build ## every fault job on and off, and how right the verdicts are; goes on where it stopped, 90 minutes a call
+	nice -n 5 $(PY) tests/faults/fault_bench.py --out build/fault-bench $(FAULT_BENCH_FLAGS)
+
 matrix: setup ## every launch command, loop and framework, bare and observed (docs/matrix.md); MATRIX_FLAGS=--group=loop for less
 	@STEPSCOPE_VENV=$(VENV) tools/setup_matrix.sh $(MATRIX_VENV)
 	@rm -rf build/matrix-wheel

@@ -32,7 +32,7 @@ def observe(
         count += 1
         name = f"{base}.{count}"
     command = observed(logs, name, "--nproc-per-node", str(nproc), *(options or []), script, *args)
-    outcome = _finish(Job(command, quiet(**(env or {}))), timeout_s, signal_after)
+    outcome = finish(Job(command, quiet(**(env or {}))), timeout_s, signal_after)
     return read(outcome, logs / name)
 
 
@@ -46,7 +46,7 @@ def bare(
     signal_after: tuple[int, float] | None = None,
 ) -> Outcome:
     """The same job without stepscope."""
-    return _finish(Job(torchrun(nproc, script, *args), quiet(**(env or {}))), timeout_s, signal_after)
+    return finish(Job(torchrun(nproc, script, *args), quiet(**(env or {}))), timeout_s, signal_after)
 
 
 def read(outcome: Outcome, folder: Path) -> Outcome:
@@ -55,7 +55,8 @@ def read(outcome: Outcome, folder: Path) -> Outcome:
     return outcome
 
 
-def _finish(job: Job, timeout_s: float, signal_after: tuple[int, float] | None) -> Outcome:
+def finish(job: Job, timeout_s: float, signal_after: tuple[int, float] | None) -> Outcome:
+    """Waits for a job and buries what is left of it; see observe() for `signal_after`."""
     if signal_after:
         number, seconds = signal_after
         job.wait_for("LAB t=", timeout_s)  # counted from the script's own start: a busy machine imports torch slowly
