@@ -28,6 +28,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
 
 from bench_entries import FAMILIES, Entry, entries  # noqa: E402
 from bench_score import Judged, Score, judge_run, total  # noqa: E402
+
 from drivers import brief, finish, read, table  # noqa: E402
 from jobs import Job, environment, observed  # noqa: E402
 

@@ -34,5 +34,5 @@ def install(torch: ModuleType, _native: ModuleType) -> None:
         except Exception:  # a group of another make
             pass
 
-    cls = distributed.DistributedDataParallel
+    cls: Any = distributed.DistributedDataParallel
     cls.__init__ = native.around(cls.__init__, before, None)
