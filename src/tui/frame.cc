@@ -43,6 +43,7 @@ Span changed(const Grid* before, const Grid& now, int y) {
   }
   while (span.begin < span.end && before->at(span.begin, y) == now.at(span.begin, y)) ++span.begin;
   while (span.end > span.begin && before->at(span.end - 1, y) == now.at(span.end - 1, y)) --span.end;
+  if (span.begin == span.end) return span;  // alike to its end, behind which is nothing to look at
   // Never from within a wide character, old or new.
   while (span.begin > 0 && (now.at(span.begin, y).glyph.empty() || before->at(span.begin, y).glyph.empty()))
     --span.begin;
