@@ -72,7 +72,7 @@ def test_top_shows_a_live_run_and_leaves_on_q(launch, terminal):
 @pytest.mark.parametrize("by", ["name", "launcher", "rank", "folder"])
 def test_watch_finds_a_run(launch, by):
     process = live(launch)
-    rank = wait_for(lambda: [p for p in launch.left_behind() if b"python" in command_line(p).split(b"\0")[0]])
+    rank = wait_for(lambda: [p for p in launch.mark.alive() if b"python" in command_line(p).split(b"\0")[0]])
     word = {"name": "live", "launcher": str(process.pid), "rank": str(rank[0]), "folder": "logs/live"}[by]
     done = launch.run("watch", word, "--once")
     assert done.returncode == 0 and b"live \xc2\xb7 " in done.stdout and b"running" in done.stdout, done.stderr

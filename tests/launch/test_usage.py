@@ -122,10 +122,3 @@ def test_version_and_help(launch):
     for words in (["--help"], ["run", "--help"], ["report", "--help"]):
         result = launch.run(*words)
         assert result.returncode == 0 and b"stepscope" in result.stdout and result.stderr == b""
-
-
-def test_the_browser_view_says_that_it_is_not_there_yet(launch):
-    result = launch.run("run", "--mode", "dashboard", "--run-name", "r", launch.script("print(1)"))
-    assert result.returncode == 0
-    assert b"later version" in result.stderr.splitlines()[0]
-    assert launch.summary()["run"]["status"] == "completed"

@@ -83,7 +83,7 @@ def test_a_live_run_is_shown_and_ends_as_it_should(launch: Launch) -> None:
     code, err = stop(launch)
     assert code == 0 and b"http://" not in err  # the address is said once
     assert launch.summary()["run"]["status"] == "completed"
-    assert launch.left_behind() == []
+    assert launch.mark.alive() == []
 
 
 def test_other_servers_follow_it_too(launch: Launch) -> None:
