@@ -95,7 +95,7 @@ def test_real_job(entry: str, tool: str, fault: str, steps: int, tmp_path: Path)
     command = [sys.executable, HERE / "run_faults.py", *words]
     done = jobs.run(command, timeout_s=600)
     if (
-        fault == "off" and done.returncode
+        fault == "off" and done.rc
     ):  # a shared machine may slow down a rank for seconds, and to say so is right: twice it is not
         print(done.stdout)
         done = jobs.run(command, timeout_s=600)
