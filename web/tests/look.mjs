@@ -56,7 +56,10 @@ async function check(page, trouble, name, theme) {
   const wide = await page.evaluate(() => document.documentElement.scrollWidth > innerWidth + 1);
   const text = await page.evaluate(() => document.querySelector("main")?.innerText ?? "");
   const wrong = [...trouble.splice(0), ...found.map((v) => `axe ${v}`)];
-  if (wide) wrong.push("the page is wider than the window");
+  const beyond = wide && await page.evaluate(() => [...document.querySelectorAll("body *")]
+    .filter((e) => e.getBoundingClientRect().right > innerWidth + 1 && !e.parentElement.closest(".scroll"))
+    .map((e) => `${e.tagName}.${e.className}`).slice(0, 6).join(" "));
+  if (wide) wrong.push(`the page is wider than the window: ${beyond}`);
   if (text.trim().length < 20) wrong.push("an empty page");
   if (/undefined|NaN|\[object/.test(text)) wrong.push(`not for people: ${/.{0,30}(undefined|NaN|\[object).{0,30}/.exec(text)[0]}`);
   if (wrong.length > 0) failures++;
