@@ -82,7 +82,7 @@ class Agent {
   void forget_non_ranks();
   void keep_marks();
   void put_away_closed_rings();
-  Snapshot snapshot_so_far(uint64_t now_ns);
+  Snapshot snapshot_so_far(const HostFacts& host, uint64_t now_ns);
   void answer_requests(uint64_t now_ns);
   void show(uint64_t now_ns);
   void watch_progress(uint64_t now_ns);
@@ -284,28 +284,26 @@ void Agent::keep_marks() {
 }
 
 // What is known so far; the last step or two of each rank are still open.
-Snapshot Agent::snapshot_so_far(uint64_t now_ns) {
+Snapshot Agent::snapshot_so_far(const HostFacts& host, uint64_t now_ns) {
   RunEnd until_now;
   until_now.end_ns = now_ns;
   Snapshot snapshot = final_snapshot(pipeline_, host_, config_, until_now);
   snapshot.run.status = "running";
+  host_.fill_so_far(host, snapshot);
   return snapshot;
 }
 
 void Agent::show(uint64_t now_ns) {
   if (!view_ || !view_->wants_snapshot(now_ns)) return;
   auto host = std::make_shared<const HostFacts>(host_.facts_so_far());
-  Snapshot snapshot = snapshot_so_far(now_ns);
-  host_.fill_so_far(*host, snapshot);
-  view_->show(std::make_shared<const Snapshot>(std::move(snapshot)), std::move(host), now_ns);
+  auto snapshot = std::make_shared<const Snapshot>(snapshot_so_far(*host, now_ns));
+  view_->show(std::move(snapshot), std::move(host), now_ns);
 }
 
 void Agent::answer_requests(uint64_t now_ns) {
   const std::vector<std::string> tokens = requests_.take();
   if (tokens.empty()) return;
-  Snapshot snapshot = snapshot_so_far(now_ns);
-  host_.fill_so_far(host_.facts_so_far(), snapshot);
-  const std::string json = summary_json(snapshot);
+  const std::string json = summary_json(snapshot_so_far(host_.facts_so_far(), now_ns));
   for (const std::string& token : tokens) requests_.answer(token, json);
 }
 

@@ -23,14 +23,14 @@ Spread spread_of(const PhaseLevels& levels, double alike_share) {
     after_ms += levels.after_ms[c];
   }
   if (before_ms <= 0 || after_ms <= before_ms) return Spread::kSome;
-  const double growth = after_ms / before_ms - 1;
+  const double growth = after_ms / before_ms - 1, least_ms = std::max(kLeastMs, kLeastShare * before_ms);
   int parts = 0, model_parts = 0;
   bool all = true, model = true;
   for (size_t c = 0; c < kCategoryCount; ++c) {
     if (is_of_stalls(static_cast<Category>(c))) continue;
     // What was not there before has grown by more than any factor.
-    if (levels.before_ms[c] < std::max(kLeastMs, kLeastShare * before_ms)) {
-      if (levels.after_ms[c] >= std::max(kLeastMs, kLeastShare * before_ms) + levels.before_ms[c]) return Spread::kSome;
+    if (levels.before_ms[c] < least_ms) {
+      if (levels.after_ms[c] >= least_ms + levels.before_ms[c]) return Spread::kSome;
       continue;
     }
     const double own = levels.after_ms[c] / levels.before_ms[c] - 1;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analyze/growth.h"
 #include "analyze/robust.h"
 
 namespace stepscope {
@@ -60,17 +61,27 @@ Fit change_fit(const std::vector<Block>& blocks) {
   return best;
 }
 
-Fit drift_fit(const std::vector<Block>& blocks) {
-  std::vector<double> slopes, intercepts;
-  double order = 0;
+// Of the line of Theil and Sen over the levels of the blocks from..to, per block.
+double slope_of(const std::vector<Block>& blocks, size_t from, size_t to) {
+  std::vector<double> place, level;
+  for (size_t b = from; b < to; ++b) place.push_back(static_cast<double>(b)), level.push_back(blocks[b].level);
+  return theil_sen_slope(place, level);
+}
+
+// Kendall's: of all pairs of blocks, those that rise less those that fall.
+double tau_of(const std::vector<Block>& blocks) {
+  double order = 0, pairs = 0;
   for (size_t a = 0; a < blocks.size(); ++a)
-    for (size_t b = a + 1; b < blocks.size(); ++b) {
-      slopes.push_back((blocks[b].level - blocks[a].level) / static_cast<double>(b - a));
-      order += slopes.back() > 0 ? 1 : slopes.back() < 0 ? -1 : 0;
-    }
+    for (size_t b = a + 1; b < blocks.size(); ++b, ++pairs)
+      order += blocks[b].level > blocks[a].level ? 1 : blocks[b].level < blocks[a].level ? -1 : 0;
+  return order / pairs;
+}
+
+Fit drift_fit(const std::vector<Block>& blocks) {
+  std::vector<double> intercepts;
   Fit fit;
-  fit.tau = order / static_cast<double>(slopes.size());
-  const double slope = median(std::move(slopes));
+  fit.tau = tau_of(blocks);
+  const double slope = slope_of(blocks, 0, blocks.size());
   for (size_t b = 0; b < blocks.size(); ++b) intercepts.push_back(blocks[b].level - slope * static_cast<double>(b));
   fit.before = median(std::move(intercepts));
   fit.after = fit.before + slope * static_cast<double>(blocks.size() - 1);
@@ -79,13 +90,9 @@ Fit drift_fit(const std::vector<Block>& blocks) {
   return fit;
 }
 
-// By how much the blocks from..to rise or fall among themselves: the line of Theil and Sen over them, end to end.
+// By how much the blocks from..to rise or fall among themselves, end to end.
 double inner_move(const std::vector<Block>& blocks, size_t from, size_t to) {
-  std::vector<double> slopes;
-  for (size_t a = from; a < to; ++a)
-    for (size_t b = a + 1; b < to; ++b)
-      slopes.push_back((blocks[b].level - blocks[a].level) / static_cast<double>(b - a));
-  return slopes.empty() ? 0 : median(std::move(slopes)) * static_cast<double>(to - from - 1);
+  return slope_of(blocks, from, to) * static_cast<double>(to - from - 1);
 }
 
 // Two levels that both move the way of the step between them are a slope with a kink, wherever the line fits worst.

@@ -118,10 +118,9 @@ void judge_imbalance(const RuleInput& in, std::vector<Finding>& out) {
   if (in.severity(share) == Severity::kInfo) return;
   double correlation = 0;
   const char* counted_in = "";
-  for (const auto& [size, unit, units] : kBatchSizes) {
-    const auto field = size;
-    const double by = own.correlation(Leads(in.baseline, [field](const Cell& cell) { return cell.*field; }));
-    if (by > correlation) correlation = by, counted_in = units;
+  for (const BatchSize& batch : kBatchSizes) {
+    const double by = own.correlation(Leads(in.baseline, [&](const Cell& cell) { return cell.*batch.size; }));
+    if (by > correlation) correlation = by, counted_in = batch.units;
   }
   if (correlation < in.limits->imbalance_min_correlation) return;
 

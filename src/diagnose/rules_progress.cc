@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <csignal>
 
-#include "analyze/robust.h"
 #include "base/text_format.h"
 #include "diagnose/rule.h"
 
@@ -38,7 +37,9 @@ Finding peer_lost(const RuleInput& in, const std::vector<std::pair<int, const Ra
   return f;
 }
 
-void rank_lost(const RuleInput& in, std::vector<Finding>& out) {
+}  // namespace
+
+void judge_progress(const RuleInput& in, std::vector<Finding>& out) {
   std::vector<std::pair<int, const RankLife*>> dead;
   for (const auto& [rank, life] : *in.lives)
     if (life.ended && (!life.clean_exit || !life.exception.empty()) && !was_asked_to_stop(life))
@@ -83,9 +84,5 @@ void rank_lost(const RuleInput& in, std::vector<Finding>& out) {
   if (!life->exception.empty()) f.evidence("exception", life->exception, rank);
   out.push_back(f);
 }
-
-}  // namespace
-
-void judge_progress(const RuleInput& in, std::vector<Finding>& out) { rank_lost(in, out); }
 
 }  // namespace stepscope

@@ -2,8 +2,8 @@
 // than most. RuleInput on own time (waiting for other ranks left out) of the lower median over ranks, so that one slow
 // rank is no trend; steps with an event of their own (compile, checkpoint, validation, epoch start) are left out.
 //
-// Cause by evidence: more_work where the batches (tokens, else samples, else bytes copied) grew with the time, or the
-// time follows their size from step to step; host_slower where everything that the host does grew alike
+// Cause by evidence: more_work where the batches (analyze/batch_size.h) grew with the time, or the time follows their
+// size from step to step; host_slower where everything that the host does grew alike
 // (analyze/spread.h), which no change of the program does; else it is not known.
 #include <algorithm>
 #include <array>
@@ -89,12 +89,11 @@ Moved most_moved(const PhaseLevels& levels) {
   return most;
 }
 
-// The size of a step's batch: tokens, or else samples, or else the bytes copied to the device; 0 where nobody counts
-// them.
+// The size of a step's batch, the best that is known of every rank in every step; 0 where nothing is.
 using Size = std::function<double(const Cell&)>;
 Size batch_size(const Rows& rows) {
-  for (const auto& [size, unit, units] : kBatchSizes) {
-    const auto field = size;
+  for (const BatchSize& batch : kBatchSizes) {
+    const auto field = batch.size;
     const bool known = std::all_of(rows.rows.begin(), rows.rows.end(), [&](const StepRow* row) {
       return std::all_of(row->cells.begin(), row->cells.end(), [&](const Cell& cell) { return cell.*field > 0; });
     });
@@ -211,62 +210,56 @@ std::vector<double> usual_levels(const std::vector<double>& values) {
   return levels;
 }
 
+// The means of all categories over these steps.
+std::array<double, kCategoryCount> mean_levels(const std::vector<const StepRow*>& rows) {
+  std::array<double, kCategoryCount> mean_ms{};
+  for (const StepRow* row : rows)
+    for (size_t c = 0; c < kCategoryCount; ++c)
+      mean_ms[c] += RuleInput::of_row(*row, [c](const Cell& cell) { return static_cast<double>(cell.ms[c]); });
+  for (double& ms : mean_ms) ms /= static_cast<double>(std::max<size_t>(1, rows.size()));
+  return mean_ms;
+}
+
 // Single slow steps that all ranks have alike, in their compute: pauses and events have kinds of their own.
 void judge_jitter(const RuleInput& in, std::vector<Finding>& out) {
   const std::vector<double> values = series(in.baseline, compute_ms);
-  std::vector<double> known;
-  for (double v : values)
-    if (!std::isnan(v)) known.push_back(v);
-  if (known.size() < 2 * static_cast<size_t>(in.limits->min_steps)) return;
+  const auto known =
+      static_cast<size_t>(std::count_if(values.begin(), values.end(), [](double v) { return !std::isnan(v); }));
+  if (known < 2 * static_cast<size_t>(in.limits->min_steps)) return;
   const std::vector<double> usual = usual_levels(values);
   const Size size = batch_size(in.baseline);
   double lost = 0, sum = 0;
-  PhaseLevels phases;
-  size_t slow = 0, at = 0;
-  int64_t first = -1, last = -1;
-  std::vector<double> sizes, usual_there, batches_slow, batches_usual;
-  for (const StepRow* row : in.baseline.rows) {
-    const double weight = in.baseline.weights[at], value = values[at];
-    ++at;
+  std::vector<const StepRow*> slow, others;
+  std::vector<double> compute, usual_there, batches_slow, batches_others;
+  for (size_t i = 0; i < in.baseline.size(); ++i) {
+    const StepRow* row = in.baseline.rows[i];
+    const double weight = in.baseline.weights[i];
     sum += weight * row->wall_ms;
-    if (std::isnan(value)) continue;
-    const double tokens = RuleInput::of_row(*row, size);
-    const bool as_usual = value < in.limits->jitter_factor * usual[at - 1];
-    for (size_t c = 0; c < kCategoryCount; ++c)
-      (as_usual ? phases.before_ms : phases.after_ms)[c] +=
-          RuleInput::of_row(*row, [c](const Cell& cell) { return static_cast<double>(cell.ms[c]); });
-    if (as_usual) {
-      batches_usual.push_back(tokens);
-      continue;
-    }
-    lost += weight * (value - usual[at - 1]);
-    usual_there.push_back(usual[at - 1]);
-    ++slow;
-    sizes.push_back(value);
-    batches_slow.push_back(tokens);
-    if (first < 0) first = row->step;
-    last = row->step;
+    if (std::isnan(values[i])) continue;
+    const bool is_slow = values[i] >= in.limits->jitter_factor * usual[i];
+    (is_slow ? slow : others).push_back(row);
+    (is_slow ? batches_slow : batches_others).push_back(RuleInput::of_row(*row, size));
+    if (!is_slow) continue;
+    lost += weight * (values[i] - usual[i]);
+    compute.push_back(values[i]);
+    usual_there.push_back(usual[i]);
   }
   const double share = sum > 0 ? lost / sum : 0;
   // Where it is in every other step it is a part of them; one step alone is an accident.
-  if (in.severity(share) == Severity::kInfo || slow < static_cast<size_t>(in.limits->pause_min_repeats) ||
-      2 * slow > known.size())
+  if (in.severity(share) == Severity::kInfo || slow.size() < static_cast<size_t>(in.limits->pause_min_repeats) ||
+      2 * slow.size() > known)
     return;
-  for (size_t c = 0; c < kCategoryCount; ++c) {
-    phases.before_ms[c] /= static_cast<double>(std::max<size_t>(1, batches_usual.size()));
-    phases.after_ms[c] /= static_cast<double>(slow);
-  }
-  const Spread spread = spread_of(phases, in.limits->trend_alike_share);
+  const Spread spread = spread_of({mean_levels(others), mean_levels(slow)}, in.limits->trend_alike_share);
   FindingBuilder f = begun(in, FindingKind::kStepTimeJitter, share);
   f.pattern("transient")
-      .from(first)
-      .until(last)
+      .from(slow.front()->step)
+      .until(slow.back()->step)
       .confidence(0.9 * in.coverage)
-      .title(formatted("{} steps compute for {} instead of {}, on all ranks alike: {} of the time", slow,
-                       format_ms(median(sizes)), format_ms(median(usual_there)), format_percent(share)))
-      .evidence("affected_steps", static_cast<double>(slow))
-      .evidence("compute_ms", median(sizes), {}, median(usual_there));
-  const double factor = batches_usual.empty() ? std::nan("") : median(batches_slow) / median(batches_usual);
+      .title(formatted("{} steps compute for {} instead of {}, on all ranks alike: {} of the time", slow.size(),
+                       format_ms(median(compute)), format_ms(median(usual_there)), format_percent(share)))
+      .evidence("affected_steps", static_cast<double>(slow.size()))
+      .evidence("compute_ms", median(compute), {}, median(usual_there));
+  const double factor = batches_others.empty() ? std::nan("") : median(batches_slow) / median(batches_others);
   if (std::isfinite(factor)) f.evidence("batch_growth_factor", factor);
   if (factor >= 1 + in.limits->trend_work_share * (in.limits->jitter_factor - 1)) {
     f.caused_by(Cause::kMoreWork).graded(Severity::kInfo);  // the work is the data's

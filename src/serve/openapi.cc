@@ -9,6 +9,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// What a path names in braces.
+constexpr RouteParameter kPathParameters[] = {
+    {"run", RouteParameter::Kind::kRun, true, "name of the run's folder"},
+    {"step", RouteParameter::Kind::kStep, true, "step number"},
+};
+
 Json schema_of(const RouteParameter& parameter) {
   switch (parameter.kind) {
     case RouteParameter::Kind::kStep: return {{"type", "integer"}, {"minimum", 0}, {"maximum", kMaxStep}};
@@ -21,24 +27,16 @@ Json schema_of(const RouteParameter& parameter) {
 
 Json parameters_of(const RouteInfo& route) {
   Json out = Json::array();
-  if (route.path.find("{run}") != std::string_view::npos)
-    out.push_back({{"name", "run"},
-                   {"in", "path"},
-                   {"required", true},
-                   {"description", "name of the run's folder"},
-                   {"schema", schema_of({.kind = RouteParameter::Kind::kRun})}});
-  if (route.path.find("{step}") != std::string_view::npos)
-    out.push_back({{"name", "step"},
-                   {"in", "path"},
-                   {"required", true},
-                   {"description", "step number"},
-                   {"schema", schema_of({.kind = RouteParameter::Kind::kStep})}});
-  for (const RouteParameter& parameter : route.parameters)
+  const auto add = [&](const RouteParameter& parameter, const char* in) {
     out.push_back({{"name", parameter.name},
-                   {"in", "query"},
+                   {"in", in},
                    {"required", parameter.required},
                    {"description", parameter.meaning},
                    {"schema", schema_of(parameter)}});
+  };
+  for (const RouteParameter& parameter : kPathParameters)
+    if (route.path.find("{" + std::string(parameter.name) + "}") != std::string_view::npos) add(parameter, "path");
+  for (const RouteParameter& parameter : route.parameters) add(parameter, "query");
   return out;
 }
 
