@@ -17,12 +17,12 @@ SOAK_STEPS ?= 2000000
 PYTHON_FOLDERS := python tests bench tools examples
 
 # What the wheel is made of; tests, benchmarks and fuzzers beside the code are not.
-SOURCES := CMakeLists.txt pyproject.toml $(shell find src include python cmake spec docs/findings -type f \
+SOURCES := CMakeLists.txt pyproject.toml web/package.json web/package-lock.json docs/schema/openapi.json \
+  $(shell find src include python cmake spec docs/findings web/src web/tools -type f \
   ! -name '*_test.cc' ! -name '*_bench.cc' ! -name '*_fuzz.cc' ! -name '*.pyc' 2>/dev/null)
 STAMP := build/.installed-$(subst /,_,$(VENV))
 
 export STEPSCOPE_BIN ?= $(abspath $(BIN))
-export STEPSCOPE_BINARY ?= $(abspath $(BIN))
 export STEPSCOPE_PYTHON ?= $(abspath $(PY))
 export STEPSCOPE_BUILD_DIR ?= $(CURDIR)/build/dev
 
@@ -72,6 +72,9 @@ test-fast: build unit ## C++ unit tests and the quick half of pytest
 
 test-long: build ## the slow tests of which `make test` runs a share only
 	$(PY) -m pytest $(PYTEST_FLAGS) tests -m long
+
+fault-bench: build ## every fault job on and off, and how right the verdicts are; goes on where it stopped, 90 minutes a call
+	nice -n 5 $(PY) tests/faults/fault_bench.py --out build/fault-bench $(FAULT_BENCH_FLAGS)
 
 matrix: setup ## every launch command, loop and framework, bare and observed (docs/matrix.md); MATRIX_FLAGS=--group=loop for less
 	@STEPSCOPE_VENV=$(VENV) tools/setup_matrix.sh $(MATRIX_VENV)

@@ -22,20 +22,10 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests/truth"))
-from launching import (  # noqa: E402
-    PYTHON,
-    STEPSCOPE,
-    Job,
-    Outcome,
-    bare_command,
-    bury,
-    key_values,
-    observed_command,
-    read_summary,
-    require_binary,
-)
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/support"))
+
+from drivers import key_values, quiet
+from jobs import ROOT, Outcome, observed, python, run, summary, torchrun
 
 SCRIPT = ROOT / "bench/overhead_job.py"
 DOC, BEGIN, END = ROOT / "docs/overhead.md", "<!-- overhead:begin -->", "<!-- overhead:end -->"
@@ -58,32 +48,15 @@ class Arm:
 
 
 def command(arm: str, preset: str, steps: int, ranks: int, logs: Path, name: str) -> list[str]:
-    args = ["--preset", preset, "--steps", str(steps)]
-    if ranks > 1:
-        return (
-            bare_command(SCRIPT, args, ranks)
-            if arm == "bare"
-            else observed_command(SCRIPT, args, ranks, logs, name, ["--disable"] if arm == "disable" else None)
-        )
-    script = [str(SCRIPT), *args]
+    script = [SCRIPT, "--preset", preset, "--steps", str(steps)]
     if arm == "bare":
-        return [str(PYTHON), *script]
-    return [
-        str(STEPSCOPE),
-        "run",
-        "--run-name",
-        name,
-        "--logs-dir",
-        str(logs),
-        *(["--disable"] if arm == "disable" else []),
-        *script,
-    ]
+        return torchrun(ranks if ranks > 1 else 0, *script)
+    several = ["--nproc-per-node", str(ranks)] if ranks > 1 else []
+    return observed(logs, name, *several, *(["--disable"] if arm == "disable" else []), *script)
 
 
 def one_run(arm: Arm, argv: list[str], logs: Path, name: str) -> Outcome:
-    job = Job(argv)
-    outcome = job.finish(300)
-    bury(job.id)
+    outcome = run(argv, quiet(), timeout_s=300)
     values = [key_values(line) for line in outcome.lines("BENCH ")]
     medians = [float(v["p50_us"]) for v in values if "p50_us" in v]
     if outcome.rc != 0 or not medians:
@@ -91,10 +64,10 @@ def one_run(arm: Arm, argv: list[str], logs: Path, name: str) -> Outcome:
     arm.p50_us.append(statistics.fmean(medians))
     arm.first_ms.append(1e3 * (min(float(v["first"]) for v in values if "first" in v) - outcome.started))
     arm.end_ms.append(1e3 * (outcome.ended - max(float(v["last"]) for v in values if "last" in v)))
-    _, summary = read_summary(logs, name)
-    if summary:
-        arm.records.append(summary["observer"]["records"])
-        arm.lost.append(summary["observer"]["lost"])
+    left = summary(logs / name)
+    if left:
+        arm.records.append(left["observer"]["records"])
+        arm.lost.append(left["observer"]["lost"])
     return outcome
 
 
@@ -127,7 +100,7 @@ def measure(jobs: list[str], pairs: int, scale: float) -> dict[str, dict[str, Ar
 
 def markdown(result: dict[str, dict[str, Arm]], pairs: int, extra: str) -> str:
     torch = subprocess.run(
-        [str(PYTHON), "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True
+        [python(), "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True
     ).stdout.strip()
     out = [
         f"Measured {datetime.date.today().isoformat()} on {os.cpu_count()} cores ({cpu_name()}), Linux {platform.release()}, "
@@ -167,7 +140,7 @@ def cpu_name() -> str:
 
 def python_version() -> str:
     return subprocess.run(
-        [str(PYTHON), "-c", "import platform; print(platform.python_version())"], capture_output=True, text=True
+        [python(), "-c", "import platform; print(platform.python_version())"], capture_output=True, text=True
     ).stdout.strip()
 
 
@@ -176,7 +149,7 @@ def mark_cost() -> str:
     script = ROOT / "bench/mark_cost.py"
     if not script.exists():
         return ""
-    done = subprocess.run([str(PYTHON), str(script)], capture_output=True, text=True, timeout=300, cwd=ROOT)
+    done = subprocess.run([python(), str(script)], capture_output=True, text=True, timeout=300, cwd=ROOT)
     if done.returncode != 0:
         print("bench/mark_cost.py failed: " + done.stderr[-500:], file=sys.stderr)
         return ""
@@ -214,7 +187,6 @@ def main() -> int:
     p.add_argument("--scale", type=float, default=1.0, help="steps of each run, times this")
     p.add_argument("--write", action="store_true", help="renew docs/overhead.md")
     a = p.parse_args()
-    require_binary()
     names = list(JOBS)
     jobs = [names[int(i)] for i in a.jobs.split(",")] if a.jobs else names
     text = markdown(measure(jobs, a.pairs, a.scale), a.pairs, mark_cost())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import re
 import shutil
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import package
+from jobs import binary
 
 PROMISED = (2, 34)
 BUILT_FOR = (2, 36)  # Debian 12: a newer system's linker may bind to newer versions of the same functions
@@ -37,7 +37,7 @@ def test_a_newer_symbol_is_seen():
 
 @pytest.mark.parametrize("what", ["_native.abi3.so", "_run_tables.abi3.so", "command"])
 def test_no_newer_glibc_is_asked_for(what):
-    file = Path(os.environ["STEPSCOPE_BINARY"]) if what == "command" else package.package_folder() / what
+    file = Path(binary()) if what == "command" else package.package_folder() / what
     done = subprocess.run(["objdump", "-T", str(file)], capture_output=True, text=True, check=True)
     assert "GLIBC_" in done.stdout
     assert newer_than(PROMISED, done.stdout) == []

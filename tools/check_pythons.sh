@@ -21,7 +21,7 @@ check() {  # interpreter
   "$PY" -c 'import torch, numpy, pytest' 2>>"$LOG" ||
     "$PY" -m pip install --quiet --disable-pip-version-check torch numpy -r tests/requirements.txt >>"$LOG" 2>&1 || return 1
   "$PY" -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall "$WHEEL" >>"$LOG" 2>&1 || return 1
-  export STEPSCOPE_BIN="$PWD/$VENV/bin/stepscope" STEPSCOPE_BINARY="$PWD/$VENV/bin/stepscope" STEPSCOPE_PYTHON="$PY"
+  export STEPSCOPE_BIN="$PWD/$VENV/bin/stepscope" STEPSCOPE_PYTHON="$PY"
   "$PY" -m pytest -q -p no:cacheprovider tests/hooks tests/launch tests/compat -m "not slow" >>"$LOG" 2>&1 || return 1
   STEPSCOPE_VENV=$VENV DEMO_STEPS=60 tools/demo.sh >>"$LOG" 2>&1 || return 1
   SUMMARY=$("$PY" -c 'import platform, torch; print("Python", platform.python_version(), "torch", torch.__version__)')

@@ -23,4 +23,5 @@ train straggler
 printf '\nNow the same training without the fault (--fix) ...\n'
 train fixed --fix 2>"$LOGS/fixed.err" || { cat "$LOGS/fixed.err" >&2; exit 1; }
 
-exec "$VENV/bin/python" tools/demo_saving.py "$LOGS"
+"$VENV/bin/python" tools/demo_saving.py "$LOGS"
+printf 'Both runs in the browser:\n\n    %s serve %s\n\n' "$STEPSCOPE" "$LOGS"

@@ -4,6 +4,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:-build/dev}
-cmake --build "$build" --target report_test
+cmake --build "$build" --target report_test tui_test
 STEPSCOPE_RENEW_GOLDEN=1 "$build/report_test" --gtest_filter='*GoldenTest*' --gtest_brief=1
+STEPSCOPE_RENEW_GOLDEN=1 "$build/tui_test" --gtest_filter='*AsItWas*' --gtest_brief=1
 git status --short tests/golden

@@ -13,7 +13,7 @@ say() { printf 'setup: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 
 PACKAGES="cmake ninja-build ccache nlohmann-json3-dev libcli11-dev libfmt-dev libtomlplusplus-dev libsqlite3-dev
-  libzstd-dev libxxhash-dev libgtest-dev librapidcheck-dev libbenchmark-dev"
+  libzstd-dev libxxhash-dev libboost1.81-dev libgtest-dev librapidcheck-dev libbenchmark-dev tmux"
 [ "${1:-}" = "--fuzz" ] && PACKAGES="$PACKAGES clang-22 libclang-rt-22-dev llvm-22"
 command -v g++ >/dev/null 2>&1 || PACKAGES="$PACKAGES g++"
 PYTHON=${PYTHON:-python3}

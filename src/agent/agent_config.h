@@ -32,6 +32,8 @@ struct AgentConfig {
   std::string on_hang = "report";  // report, stacks, abort
   double hang_timeout_s = 0;
   double flops_per_step = 0, peak_flops = 0;
+  std::string dashboard_token;     // of the browser view; "" = there is none
+  int dashboard_port = 0;          // 0 = the system chooses
   std::vector<std::string> notes;  // losses the launcher knows of: "logs: read-only", …
 
   std::string to_json() const;

@@ -14,6 +14,7 @@
 #include "agent/hang_watch.h"
 #include "agent/host_watch.h"
 #include "agent/line_sampler.h"
+#include "agent/live_runs.h"
 #include "agent/pid_watch.h"
 #include "agent/pipeline.h"
 #include "agent/ring_watch.h"
@@ -67,7 +68,7 @@ bool belongs_here(const blackbox::Identity& identity, const std::string& nonce) 
 
 class Agent {
  public:
-  Agent(ControlChannel channel, AgentConfig config, std::vector<Frame> first_frames);
+  Agent(ControlChannel channel, AgentConfig config, std::vector<Frame> first_frames, const MakeLiveView& make_view);
   int run();
 
  private:
@@ -81,7 +82,9 @@ class Agent {
   void forget_non_ranks();
   void keep_marks();
   void put_away_closed_rings();
+  Snapshot snapshot_so_far(const HostFacts& host, uint64_t now_ns);
   void answer_requests(uint64_t now_ns);
+  void show(uint64_t now_ns);
   void watch_progress(uint64_t now_ns);
   void write_stacks();
   void end_training(uint64_t now_ns);
@@ -111,11 +114,12 @@ class Agent {
   std::map<Pipeline::TailId, PidWatch> watches_;
   PidWatch child_;
   RunEnd end_;
+  std::unique_ptr<LiveView> view_;  // null: nobody looks
   uint64_t command_gone_ns_ = 0, abort_ns_ = 0;
   bool loss_stated_ = false;
 };
 
-Agent::Agent(ControlChannel channel, AgentConfig config, std::vector<Frame> first_frames)
+Agent::Agent(ControlChannel channel, AgentConfig config, std::vector<Frame> first_frames, const MakeLiveView& make_view)
     : channel_(std::move(channel)),
       config_(std::move(config)),
       folder_(config_.run_dir),
@@ -142,6 +146,7 @@ Agent::Agent(ControlChannel channel, AgentConfig config, std::vector<Frame> firs
     log_.line("agent restarted");
   }
   for (const Frame& frame : first_frames) handle(frame);
+  if (make_view) view_ = make_view(config_, [this](std::string line) { channel_.send(FrameType::kNotice, line); });
 }
 
 void Agent::watch(int fd, uint64_t key) {
@@ -279,14 +284,26 @@ void Agent::keep_marks() {
 }
 
 // What is known so far; the last step or two of each rank are still open.
-void Agent::answer_requests(uint64_t now_ns) {
-  const std::vector<std::string> tokens = requests_.take();
-  if (tokens.empty()) return;
+Snapshot Agent::snapshot_so_far(const HostFacts& host, uint64_t now_ns) {
   RunEnd until_now;
   until_now.end_ns = now_ns;
   Snapshot snapshot = final_snapshot(pipeline_, host_, config_, until_now);
   snapshot.run.status = "running";
-  const std::string json = summary_json(snapshot);
+  host_.fill_so_far(host, snapshot);
+  return snapshot;
+}
+
+void Agent::show(uint64_t now_ns) {
+  if (!view_ || !view_->wants_snapshot(now_ns)) return;
+  auto host = std::make_shared<const HostFacts>(host_.facts_so_far());
+  auto snapshot = std::make_shared<const Snapshot>(snapshot_so_far(*host, now_ns));
+  view_->show(std::move(snapshot), std::move(host), now_ns);
+}
+
+void Agent::answer_requests(uint64_t now_ns) {
+  const std::vector<std::string> tokens = requests_.take();
+  if (tokens.empty()) return;
+  const std::string json = summary_json(snapshot_so_far(host_.facts_so_far(), now_ns));
   for (const std::string& token : tokens) requests_.answer(token, json);
 }
 
@@ -374,6 +391,7 @@ bool Agent::over(uint64_t now_ns) {
 
 int Agent::run() {
   folder_.write("manifest.json", manifest_json(config_, "running", {}, pipeline_));
+  announce_run(config_);
   int poll_ms = kPollMs;
   for (;;) {
     const uint64_t now_ns = monotonic_ns();
@@ -392,6 +410,7 @@ int Agent::run() {
     host_.tell_news(pipeline_.engine(), now_ns);
     store_.tick(now_ns);
     answer_requests(now_ns);
+    show(now_ns);
     state_loss_once();
     if (over(now_ns)) break;
     poll_ms = fullest > 0.125 ? std::max(kMinPollMs, poll_ms / 2) : std::min(kPollMs, poll_ms * 2);
@@ -430,6 +449,9 @@ void Agent::finish() {
   folder_.write("manifest.json", manifest_json(config_, snapshot.run.status, end_, pipeline_));
   keep_black_boxes(snapshot);
   if (!config_.shm_dir.empty()) remove_flat_dir(config_.shm_dir);
+  if (view_)
+    view_->show(std::make_shared<const Snapshot>(std::move(snapshot)), std::make_shared<const HostFacts>(host_.facts()),
+                now_ns);
   channel_.send(FrameType::kDone);
 }
 
@@ -459,7 +481,7 @@ void Agent::state_loss_once() {
 
 }  // namespace
 
-int run_agent(ControlChannel channel) {
+int run_agent(ControlChannel channel, const MakeLiveView& make_view) {
   // Ctrl-C, hang-ups and a scheduler's SIGTERM are meant for the training; the end of it is what ends us.
   for (int signal : {SIGINT, SIGHUP, SIGTERM, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2}) ::signal(signal, SIG_IGN);
   ::signal(SIGCHLD, SIG_DFL);
@@ -477,7 +499,7 @@ int run_agent(ControlChannel channel) {
   auto config = AgentConfig::from_json(frames.front().body);
   if (!config) return 2;
   frames.erase(frames.begin());
-  Agent agent(std::move(channel), std::move(*config), std::move(frames));
+  Agent agent(std::move(channel), std::move(*config), std::move(frames), make_view);
   return agent.run();
 }
 

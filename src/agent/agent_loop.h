@@ -9,10 +9,12 @@
 #pragma once
 
 #include "agent/control_channel.h"
+#include "agent/live_view.h"
 
 namespace stepscope {
 
-// Runs until the end of the run. Returns the exit code of the agent process.
-int run_agent(ControlChannel channel);
+// Runs until the end of the run. Returns the exit code of the agent process. `make_view`: what shows the run while it
+// goes on; null = nothing does.
+int run_agent(ControlChannel channel, const MakeLiveView& make_view = nullptr);
 
 }  // namespace stepscope

@@ -75,19 +75,27 @@ bool HangWatch::suspects(Pipeline& pipeline, uint64_t now_ns) const {
   return any;
 }
 
-// Somebody it hangs on has made progress, or, where nobody is named, anybody has.
-bool HangWatch::goes_on(Pipeline& pipeline) const {
-  bool on = false;
+// Somebody it hangs on, or, where nobody is named, anybody, trains again. A record alone does not say so: an operation
+// that failed for its timeout ends too, and the process with it a moment later.
+bool HangWatch::goes_on(Pipeline& pipeline, uint64_t now_ns) {
+  bool stepped = false, moved = false;
   each_rank(pipeline, [&](const RankTail& tail) {
     const int rank = tail.identity().rank;
-    const auto before = progress_at_verdict_ns_.find(rank);
+    const auto before = at_verdict_.find(rank);
     // Who is only busy writes all the time: then those who wait must go on.
     const auto& held = verdict_->kind == FindingKind::kHang ? verdict_->ranks : verdict_->victims;
     const bool named = held.empty() || std::find(held.begin(), held.end(), rank) != held.end();
-    if (!named || before == progress_at_verdict_ns_.end() || tail.ended()) return;
-    on = on || tail.whereabouts().progress_ns() > before->second;
+    if (!named || before == at_verdict_.end() || tail.ended()) return;
+    stepped = stepped || tail.steps_begun() > before->second.steps;
+    const bool raised = tail.builder().life().exception_ns > before->second.progress_ns;
+    if (raised || tail.leaving()) return;
+    moved = moved || tail.whereabouts().progress_ns() > before->second.progress_ns;
   });
-  return on;
+  if (!moved)
+    moved_ns_ = 0;
+  else if (moved_ns_ == 0)
+    moved_ns_ = now_ns;
+  return stepped || (moved && now_ns - moved_ns_ >= kSettleNs);
 }
 
 void HangWatch::glance(int rank, const RankTail& tail, uint64_t now_ns) {
@@ -164,6 +172,7 @@ HangWatch::News HangWatch::drop(Pipeline& pipeline, uint64_t now_ns) {
   pipeline.engine().set_hang(std::nullopt);
   stacks_.reset();
   seen_.clear();
+  moved_ns_ = 0;
   return {text, false};
 }
 
@@ -172,7 +181,7 @@ HangWatch::News HangWatch::look(Pipeline& pipeline, uint64_t now_ns) {
   if (now_ns < due_ns_) return {};
   due_ns_ = now_ns + kLookNs;
   if (pipeline.interrupted_ns() > 0) return {};  // what stands now was told to stop
-  if (verdict_ && goes_on(pipeline)) return drop(pipeline, now_ns);
+  if (verdict_ && goes_on(pipeline, now_ns)) return drop(pipeline, now_ns);
   if (!suspects(pipeline, now_ns)) {
     if (!verdict_ && !seen_.empty()) {
       stacks_.reset();
@@ -201,9 +210,10 @@ HangWatch::News HangWatch::look(Pipeline& pipeline, uint64_t now_ns) {
       !verdict_ || verdict_->kind != found->kind || verdict_->cause != found->cause || verdict_->ranks != found->ranks;
   if (!verdict_) verdict_ns_ = now_ns;
   if (changed) {
-    progress_at_verdict_ns_.clear();
+    moved_ns_ = 0;
+    at_verdict_.clear();
     each_rank(pipeline, [&](const RankTail& tail) {
-      progress_at_verdict_ns_[tail.identity().rank] = tail.whereabouts().progress_ns();
+      at_verdict_[tail.identity().rank] = {tail.whereabouts().progress_ns(), tail.steps_begun()};
     });
   }
   verdict_ = std::move(*found);

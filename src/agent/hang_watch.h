@@ -6,8 +6,9 @@
 // the same phase; before the first step standstill_startup_s; while the rank saves, compiles, validates or is in a
 // phase of the user's, standstill_pause_s. `timeout_s` takes the place of standstill_s.
 //
-// A verdict stands until the job goes on, and stays when it ends without having gone on. One thread, the agent's. Cost
-// while nothing is suspected: a comparison per rank.
+// A verdict stands until the job goes on, and stays when it ends without having gone on: until one of the ranks that it
+// hangs on begins another step, or writes records for kSettleNs without an exception or the way out. One thread, the
+// agent's. Cost while nothing is suspected: a comparison per rank.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +29,7 @@ class HangWatch {
  public:
   static constexpr uint64_t kLookNs = 100'000'000;
   static constexpr double kSuspect = 0.5, kLearned = 2;
+  static constexpr uint64_t kSettleNs = 5'000'000'000;
 
   struct Options {
     Thresholds limits;
@@ -56,9 +58,13 @@ class HangWatch {
     std::string wait_channel;
     std::optional<double> cpu_share;
   };
+  struct Progress {
+    int64_t progress_ns = 0;
+    uint64_t steps = 0;
+  };
   double patience_s(const RankTail& tail) const;
   bool suspects(Pipeline& pipeline, uint64_t now_ns) const;
-  bool goes_on(Pipeline& pipeline) const;
+  bool goes_on(Pipeline& pipeline, uint64_t now_ns);
   void glance(int rank, const RankTail& tail, uint64_t now_ns);
   JobStanding gather(Pipeline& pipeline, uint64_t now_ns);
   News drop(Pipeline& pipeline, uint64_t now_ns);
@@ -68,8 +74,9 @@ class HangWatch {
   std::map<int, Seen> seen_;
   std::optional<Finding> verdict_;
   JobStanding standing_;
-  std::map<int, int64_t> progress_at_verdict_ns_;
+  std::map<int, Progress> at_verdict_;
   uint64_t due_ns_ = 0, judged_ns_ = 0, began_ns_ = 0, verdict_ns_ = 0;
+  uint64_t moved_ns_ = 0;  // since when records come again; 0 = none do
 };
 
 }  // namespace stepscope

@@ -48,6 +48,20 @@ void tell(const HostFacts& facts, Engine& engine) {
   engine.set_host_load(facts.hostname, host::load_of(facts));
 }
 
+std::vector<ProcessUse> uses_of(const HostFacts& facts) {
+  std::vector<ProcessUse> uses;
+  for (const RankProcess& process : facts.ranks) {
+    ProcessUse use{.rank = process.rank,
+                   .rss_peak_bytes = process.rss_bytes.max_or_null(),
+                   .uss_peak_bytes = process.uss_bytes.max_or_null()};
+    const int cores = process.affinity_cores.value_or(facts.cores);
+    if (const auto used = process.cpu_cores.mean_or_null(); used && cores > 0)
+      use.cpu_share = std::min(1.0, *used / cores);
+    uses.push_back(use);
+  }
+  return uses;
+}
+
 }  // namespace
 
 HostWatch::HostWatch(double interval_s, std::map<std::string, double> thresholds)
@@ -99,16 +113,31 @@ void HostWatch::judge(Engine& engine) {
 void HostWatch::fill(RunContext& context) const {
   context.system = system_;
   context.process = process_;
-  for (const RankProcess& process : facts_.ranks) {
-    ProcessUse use{.rank = process.rank,
-                   .rss_peak_bytes = process.rss_bytes.max_or_null(),
-                   .uss_peak_bytes = process.uss_bytes.max_or_null()};
-    const int cores = process.affinity_cores.value_or(facts_.cores);
-    if (const auto used = process.cpu_cores.mean_or_null(); used && cores > 0)
-      use.cpu_share = std::min(1.0, *used / cores);
-    context.processes.push_back(use);
-  }
+  context.processes = uses_of(facts_);
   for (const std::string& reason : facts_.unavailable) context.unavailable(reason);
+}
+
+void HostWatch::fill_so_far(const HostFacts& facts, Snapshot& s) const {
+  if (followed_.empty()) return;
+  const std::vector<Finding> findings = judge_host(facts, HostThresholds::with(thresholds_));
+  for (Section section : {system_section(facts, findings), process_section(facts, findings)}) {
+    (section.name == "system" ? s.system : s.process) = section.values;
+    std::erase_if(s.sections, [&](const Section& known) { return known.name == section.name; });
+    s.sections.push_back(std::move(section));
+  }
+  for (const ProcessUse& use : uses_of(facts)) {
+    const auto rank = std::ranges::find(s.ranks, use.rank, &RankStat::rank);
+    if (rank == s.ranks.end()) continue;
+    rank->cpu_share = use.cpu_share;
+    rank->rss_peak_bytes = use.rss_peak_bytes;
+    rank->uss_peak_bytes = use.uss_peak_bytes;
+  }
+  std::optional<double> largest;
+  for (const RankProcess& rank : facts.ranks)
+    if (const auto rss = rank.rss_bytes.last_or_null()) largest = std::max(largest.value_or(0), *rss);
+  s.process["rss_bytes"] = largest;
+  if (const auto available = facts.host.memory_available_bytes.last_or_null(); available && facts.memory_total_bytes)
+    s.system["memory_used_bytes"] = *facts.memory_total_bytes - *available;
 }
 
 }  // namespace stepscope

@@ -26,6 +26,11 @@ class HostWatch {
 
   // Judges what was sampled: findings and sections go to the engine. Once, when the run is over.
   void judge(Engine& engine);
+  // What was sampled so far; and into the snapshot of a run that goes on, worked out for this one look: the System and
+  // Process sections, per-rank figures, and how much memory is in use now (process rss_bytes, system
+  // memory_used_bytes). The engine is told nothing.
+  HostFacts facts_so_far() const { return sampler_.facts(); }
+  void fill_so_far(const HostFacts& facts, Snapshot& snapshot) const;
   // Per-rank figures, system and process values and what could not be measured.
   void fill(RunContext& context) const;
 

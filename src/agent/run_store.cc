@@ -1,5 +1,6 @@
 #include "agent/run_store.h"
 
+#include "align/host_series.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "report/summary_json.h"
@@ -94,29 +95,9 @@ void RunStore::tick(uint64_t now_ns) {
 }
 
 void RunStore::put_samples(const HostFacts& facts) {
-  const HostSeries& host = facts.host;
-  put_series(*writer_, "host", -1, "cpu_share", host.cpu_share);
-  put_series(*writer_, "host", -1, "memory_available_bytes", host.memory_available_bytes);
-  put_series(*writer_, "host", -1, "cpu_pressure_share", host.cpu_pressure_share);
-  put_series(*writer_, "host", -1, "memory_pressure_share", host.memory_pressure_share);
-  put_series(*writer_, "host", -1, "io_pressure_share", host.io_pressure_share);
-  for (const RankProcess& rank : facts.ranks) {
-    put_series(*writer_, "rank", rank.rank, "cpu_cores", rank.cpu_cores);
-    put_series(*writer_, "rank", rank.rank, "rss_bytes", rank.rss_bytes);
-    put_series(*writer_, "rank", rank.rank, "uss_bytes", rank.uss_bytes);
-    put_series(*writer_, "rank", rank.rank, "run_delay_share", rank.run_delay_share);
-    put_series(*writer_, "worker", rank.rank, "cpu_cores", rank.worker_cpu_cores);
-    put_series(*writer_, "worker", rank.rank, "rss_bytes", rank.worker_rss_bytes);
-  }
-  for (size_t i = 0; i < facts.devices.size(); ++i) {
-    const DeviceFacts& device = facts.devices[i];
-    const int idx = static_cast<int>(i);
-    put_series(*writer_, "device", idx, "utilization_share", device.utilization_share);
-    put_series(*writer_, "device", idx, "memory_used_bytes", device.memory_used_bytes);
-    put_series(*writer_, "device", idx, "power_w", device.power_w);
-    put_series(*writer_, "device", idx, "temperature_c", device.temperature_c);
-    put_series(*writer_, "device", idx, "sm_clock_mhz", device.sm_clock_mhz);
-  }
+  for_each_series(facts, [&](const char* scope, int idx, const char* name, const SampledSeries& series) {
+    put_series(*writer_, scope, idx, name, series);
+  });
 }
 
 void RunStore::finish(const Snapshot& snapshot, const HostFacts& facts, uint64_t now_ns) {

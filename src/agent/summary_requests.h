@@ -1,13 +1,16 @@
-// A rank may ask for the summary as it stands: it makes <token>.ask in the shared folder and finds <token>.answer
-// (JSON) there soon after; the asker removes the answer. Nothing is read from an .ask but its name. Bounded: at most
-// kMaxAnswered per poll, further ones wait for the next. Cost: one directory listing on tmpfs per poll. Failure: no
-// answer, and the asker's own time limit ends its wait.
+// A rank or a view may ask for the summary as it stands: it makes <token>.ask in the shared folder and finds
+// <token>.answer (JSON) there soon after; the asker removes the answer. Nothing is read from an .ask but its name.
+// Bounded: at most kMaxAnswered per poll, further ones wait for the next. Cost: one directory listing on tmpfs per
+// poll. Failure: no answer, and the asker's own time limit ends its wait.
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace stepscope {
+
+inline constexpr std::string_view kAskEnding = ".ask", kAnswerEnding = ".answer";
 
 class SummaryRequests {
  public:

@@ -61,5 +61,24 @@ TEST(Throughput, WhatTheProgramLogsIsTakenInstead) {
   EXPECT_EQ(steps[3].flops, 1e9);
 }
 
+// What a model is given in training counts, whoever made the batch; what it is given in evaluation does not.
+TEST(Throughput, ElementsOfForwardInputsAddUpPerStep) {
+  Loop l;
+  const auto forward = [&](uint64_t elements, bool grad) {
+    l.begin(Kind::kForward, 1, grad ? kForwardGrad | kForwardTraining : 0, elements).pass(1000).end(Kind::kForward, 1);
+  };
+  for (int i = 0; i < 4; ++i) {
+    forward(640, true);
+    l.backward();
+    forward(1280, true);
+    l.backward().optimizer();
+    forward(99, false);
+  }
+  const auto steps = l.finish();
+  ASSERT_GE(steps.size(), 3u);
+  EXPECT_EQ(steps[1].input_elements, 1920);
+  EXPECT_EQ(steps[2].input_elements, 1920);
+}
+
 }  // namespace
 }  // namespace stepscope

@@ -50,6 +50,7 @@ constexpr EventRow kRows[] = {
     mark(Kind::kScheduler, Of::kThread, tell_scheduler),
     mark(Kind::kException, Of::kProcess, tell_exception),
     mark(Kind::kProcess, Of::kProcess, tell_process),
+    mark(Kind::kRendezvous, Of::kProcess, tell_rendezvous),
     mark(Kind::kCollective, Of::kProcess, tell_collective),
     mark(Kind::kCollectiveDone, Of::kProcess, tell_collective_done),
     mark(Kind::kNcclOp, Of::kProcess, tell_nccl_op),

@@ -52,6 +52,7 @@ bool teardown_begins(OpenRank&, const Event&, int64_t t, OpenSpan&);
 void tell_value(OpenRank&, const Event&, int64_t t);
 void tell_scalar(OpenRank&, const Event&, int64_t t);
 void tell_exception(OpenRank&, const Event&, int64_t t);
+void tell_rendezvous(OpenRank& rank, const Event& e, int64_t t);
 void tell_process(OpenRank&, const Event&, int64_t t);
 
 // events_model.cc: the model's work.

@@ -57,7 +57,9 @@ bool wait_begins(OpenRank& rank, const Event& e, int64_t, OpenSpan& span) {
   return true;
 }
 
-void wait_ends(OpenRank& rank, const Event&, int64_t t, const OpenSpan*) {
+void wait_ends(OpenRank& rank, const Event&, int64_t t, const OpenSpan* span) {
+  if (span && !rank.started && !span->sync_point.counted && t - span->begin_ns >= StartupMeeting::kLongWaitNs)
+    rank.met({span->id, span->sequence, true, span->begin_ns, t});
   rank.parts.end_stall();
   rank.device.lane().host_waited(t);
 }

@@ -11,6 +11,7 @@ bool forward_begins(OpenRank& rank, const Event& e, int64_t t, OpenSpan& span) {
   const bool evaluates =
       grad && !rank.stack.inside(Kind::kForward) && rank.modes.evaluates(e.a, e.flags & kForwardTraining);
   if (grad && !evaluates) {
+    if (!rank.stack.inside(Kind::kForward)) rank.parts.facts().input_elements += static_cast<double>(e.b);
     if (!rank.stack.covered()) rank.training_work();
     return true;
   }

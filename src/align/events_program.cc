@@ -41,6 +41,13 @@ bool init_begins(OpenRank& rank, const Event&, int64_t t, OpenSpan&) {
 
 void init_ends(OpenRank& rank, const Event&, int64_t t, const OpenSpan*) { rank.life.init_end_ns = t; }
 
+void tell_rendezvous(OpenRank& rank, const Event& e, int64_t t) {
+  if (rank.started) return;
+  uint64_t before = 0;
+  for (const StartupMeeting& m : rank.life.startup_meetings) before += !m.waited && m.sequence >> 32 == e.a;
+  rank.met({0, e.a << 32 | before, false, t, t});
+}
+
 bool teardown_begins(OpenRank& rank, const Event&, int64_t, OpenSpan&) {
   rank.life.teardown_begun = rank.life.group_destroyed = true;
   return true;

@@ -71,6 +71,10 @@ void OpenRank::charge(int64_t t) {
   parts.lengthen_stall(ns);
 }
 
+void OpenRank::met(const StartupMeeting& meeting) {
+  if (life.startup_meetings.size() < RankLife::kMaxStartupMeetings) life.startup_meetings.push_back(meeting);
+}
+
 void OpenRank::start(int64_t t) {
   if (started) return;
   charge(t);

@@ -56,6 +56,8 @@ struct OpenRank {
   Category gap() const;
   // Everything up to `t` is charged to what the thread was in since the last charge.
   void charge(int64_t t);
+  // All ranks meet here, and none of this one's steps has begun.
+  void met(const StartupMeeting& meeting);
   // The first work of a step begins, where none did yet.
   void start(int64_t t);
   // A batch is fetched at `t`: where one was before the model did anything it was dropped (a resume that skips what was

@@ -130,9 +130,17 @@ struct ConfigFact {
   std::map<std::string, std::string> values;
 };
 
+// Before the first step: a place where all ranks meet was reached, or an operation was waited for, long enough to tell.
+struct StartupMeeting {
+  static constexpr int64_t kLongWaitNs = 1'000'000'000;
+  uint64_t group = 0, sequence = 0;  // of the operation; of a place: 0, its number and how many came before of its kind
+  bool waited = false;               // else a place
+  int64_t begin_ns = 0, end_ns = 0;
+};
+
 // What happened to a rank outside of its completed steps.
 struct RankLife {
-  static constexpr size_t kMaxSyncSites = 16;
+  static constexpr size_t kMaxSyncSites = 16, kMaxStartupMeetings = 32;
   int32_t rank = -1, local_rank = -1, world_size = 0, node_rank = 0, attempt = 0, pid = 0;
   std::string hostname;
   int64_t process_start_ns = 0, first_step_ns = 0, last_step_ns = 0, end_ns = 0;  // 0 = not seen
@@ -154,12 +162,13 @@ struct RankLife {
   uint64_t records = 0, lost = 0, torn = 0;
   uint64_t device_memory_bytes = 0;  // capacity of its device as torch says; 0 = not known
   std::vector<OutOfMemory> out_of_memory;
-  std::vector<SyncSite> sync_sites;        // in training steps; by total time, longest first, at most kMaxSyncSites
-  std::vector<std::string> unavailable;    // "signal: reason"
-  std::vector<ConfigFact> configuration;   // newest of each subject and id
-  std::vector<uint64_t> training_loaders;  // whose batches led to gradients
-  std::string device;                      // "cuda:0 NVIDIA H100 80GB HBM3", "cpu"; "" = not told
-  bool group_destroyed = false;            // destroy_process_group was called for the whole job
+  std::vector<SyncSite> sync_sites;  // in training steps; by total time, longest first, at most kMaxSyncSites
+  std::vector<StartupMeeting> startup_meetings;  // oldest first, at most kMaxStartupMeetings
+  std::vector<std::string> unavailable;          // "signal: reason"
+  std::vector<ConfigFact> configuration;         // newest of each subject and id
+  std::vector<uint64_t> training_loaders;        // whose batches led to gradients
+  std::string device;                            // "cuda:0 NVIDIA H100 80GB HBM3", "cpu"; "" = not told
+  bool group_destroyed = false;                  // destroy_process_group was called for the whole job
 
   // When it failed: an exception is older than the exit that follows it.
   int64_t failed_ns() const { return exception_ns > 0 ? std::min(exception_ns, end_ns) : end_ns; }

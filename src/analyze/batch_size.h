@@ -2,13 +2,20 @@
 #pragma once
 
 #include <array>
-#include <utility>
 
 #include "align/step_table.h"
 
 namespace stepscope {
 
-inline constexpr std::array<std::pair<double Cell::*, const char*>, 3> kBatchSizes = {
-    {{&Cell::tokens, "token"}, {&Cell::samples, "sample"}, {&Cell::h2d_bytes, "byte copied"}}};
+struct BatchSize {
+  double Cell::* size;
+  const char *unit, *units;
+};
+
+inline constexpr std::array<BatchSize, 4> kBatchSizes = {
+    {{&Cell::tokens, "token", "tokens"},
+     {&Cell::input_elements, "element of input", "elements of input"},
+     {&Cell::samples, "sample", "samples"},
+     {&Cell::h2d_bytes, "byte copied", "bytes copied"}}};
 
 }  // namespace stepscope

@@ -27,12 +27,12 @@ bool varies(const Column& size) {
 
 // The first of the sizes that is known throughout and varies.
 void take_size(MemoryTrack& track, const std::vector<const Cell*>& cells) {
-  for (const auto& [field, unit] : kBatchSizes) {
+  for (const BatchSize& batch : kBatchSizes) {
     Column size;
-    for (const Cell* cell : cells) size.push_back(cell->*field);
+    for (const Cell* cell : cells) size.push_back(cell->*batch.size);
     if (!varies(size)) continue;
     track.size = std::move(size);
-    track.unit = unit;
+    track.unit = batch.unit;
     return;
   }
 }

@@ -19,6 +19,8 @@ double HostLoad::most_slowdown_per_peer(int ranks) const {
   return std::min(1.0, (slowdown(ranks) / slowdown(1) - 1) / (ranks - 1));
 }
 
-bool HostLoad::has_strangers() const { return others_cores >= kNoticedCores * cores && run_delay > kUsualDelay; }
+bool HostLoad::others_are_noticed() const { return cores > 0 && others_cores >= kNoticedCores * cores; }
+
+bool HostLoad::has_strangers() const { return others_are_noticed() && run_delay > kUsualDelay; }
 
 }  // namespace stepscope

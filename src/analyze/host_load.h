@@ -16,7 +16,9 @@ struct HostLoad {
   // in pairs that share everything, which is what two hardware threads of one core are at worst. 0 where half of the
   // cores is enough for all `ranks` and everybody else. Nothing is known: 1, as if all ranks shared one core.
   double most_slowdown_per_peer(int ranks) const;
-  // Processes that belong to no rank take so much that steps depend on them.
+  // Processes that belong to no rank use a noticeable part of the cores.
+  bool others_are_noticed() const;
+  // They take so much that steps depend on them.
   bool has_strangers() const;
 };
 

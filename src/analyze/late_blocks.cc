@@ -116,16 +116,15 @@ int first_late_bucket(const LateBlock& block, int rank, double least_ms) {
 
 double work_factor(const std::vector<LateBlock>& blocks, int rank) {
   const Rows rows = rows_of(blocks);
-  for (const auto& [size, unit] : kBatchSizes) {
-    const auto field = size;
+  for (const BatchSize& batch : kBatchSizes) {
     std::vector<double> own, others;
     for (const StepRow* row : rows.rows) {
       const Cell* cell = row->find(rank);
       if (!cell || row->cells.size() < 2) continue;
       std::vector<double> of_others;
       for (const Cell& other : row->cells)
-        if (&other != cell) of_others.push_back(other.*field);
-      own.push_back(cell->*field);
+        if (&other != cell) of_others.push_back(other.*batch.size);
+      own.push_back(cell->*batch.size);
       others.push_back(median(std::move(of_others)));
     }
     if (own.empty()) break;

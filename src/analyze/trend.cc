@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analyze/growth.h"
 #include "analyze/robust.h"
 
 namespace stepscope {
@@ -10,7 +11,8 @@ namespace stepscope {
 namespace {
 
 constexpr size_t kMaxBlocks = 32, kMinBlocks = 8, kMinLength = 4;
-constexpr size_t kLeastSide = 2;  // blocks on either side of a change: one alone is a burst
+constexpr size_t kLeastSide = 2;      // blocks on either side of a change: one alone is a burst
+constexpr double kSlopeShare = 0.25;  // of the move, by which a level itself moves where there is a slope
 
 struct Block {
   size_t begin = 0, end = 0;
@@ -59,23 +61,46 @@ Fit change_fit(const std::vector<Block>& blocks) {
   return best;
 }
 
-Fit drift_fit(const std::vector<Block>& blocks) {
-  std::vector<double> slopes, intercepts;
-  double order = 0;
+// Of the line of Theil and Sen over the levels of the blocks from..to, per block.
+double slope_of(const std::vector<Block>& blocks, size_t from, size_t to) {
+  std::vector<double> place, level;
+  for (size_t b = from; b < to; ++b) place.push_back(static_cast<double>(b)), level.push_back(blocks[b].level);
+  return theil_sen_slope(place, level);
+}
+
+// Kendall's: of all pairs of blocks, those that rise less those that fall.
+double tau_of(const std::vector<Block>& blocks) {
+  double order = 0, pairs = 0;
   for (size_t a = 0; a < blocks.size(); ++a)
-    for (size_t b = a + 1; b < blocks.size(); ++b) {
-      slopes.push_back((blocks[b].level - blocks[a].level) / static_cast<double>(b - a));
-      order += slopes.back() > 0 ? 1 : slopes.back() < 0 ? -1 : 0;
-    }
+    for (size_t b = a + 1; b < blocks.size(); ++b, ++pairs)
+      order += blocks[b].level > blocks[a].level ? 1 : blocks[b].level < blocks[a].level ? -1 : 0;
+  return order / pairs;
+}
+
+Fit drift_fit(const std::vector<Block>& blocks) {
+  std::vector<double> intercepts;
   Fit fit;
-  fit.tau = order / static_cast<double>(slopes.size());
-  const double slope = median(std::move(slopes));
+  fit.tau = tau_of(blocks);
+  const double slope = slope_of(blocks, 0, blocks.size());
   for (size_t b = 0; b < blocks.size(); ++b) intercepts.push_back(blocks[b].level - slope * static_cast<double>(b));
   fit.before = median(std::move(intercepts));
   fit.after = fit.before + slope * static_cast<double>(blocks.size() - 1);
   for (size_t b = 0; b < blocks.size(); ++b)
     fit.deviation += std::abs(blocks[b].level - fit.before - slope * static_cast<double>(b));
   return fit;
+}
+
+// By how much the blocks from..to rise or fall among themselves, end to end.
+double inner_move(const std::vector<Block>& blocks, size_t from, size_t to) {
+  return slope_of(blocks, from, to) * static_cast<double>(to - from - 1);
+}
+
+// Two levels that both move the way of the step between them are a slope with a kink, wherever the line fits worst.
+bool levels_slope(const std::vector<Block>& blocks, const Fit& change) {
+  const double move = change.after - change.before;
+  const double left = inner_move(blocks, 0, change.split) / move,
+               right = inner_move(blocks, change.split, blocks.size()) / move;
+  return left > kSlopeShare && right > 0 && left + right > 2 * kSlopeShare;
 }
 
 // The first value of the new level within the two blocks around the split: where the sum of absolute deviations is
@@ -103,7 +128,8 @@ std::optional<Trend> trend_of(const std::vector<double>& values, const TrendLimi
   const double noise = noise_of(blocks);
   const Fit change = change_fit(blocks), drift = drift_fit(blocks);
   Trend trend;
-  trend.drifts = drift.deviation < change.deviation;
+  trend.drifts =
+      drift.deviation < change.deviation || (std::abs(drift.tau) >= limits.min_tau && levels_slope(blocks, change));
   const Fit& fit = trend.drifts ? drift : change;
   const double move = std::abs(fit.after - fit.before);
   // Of a difference of two levels, each the median of its blocks; a line's ends are known about as well as those of

@@ -6,7 +6,8 @@
 // models are
 //   change  two levels, split where the sum of absolute deviations from their medians is least
 //   drift   the line of Theil (1950) and Sen (1968): the median of the slopes between all pairs of blocks
-// and the one with the smaller sum of absolute deviations is taken. A move counts from `min_share` of the first level
+// and the one with the smaller sum of absolute deviations is taken; a change whose two levels move the same way by a
+// quarter of it and more each is a drift with a kink. A move counts from `min_share` of the first level
 // and `min_sigmas` of the noise of such a difference on; a drift also needs Kendall's tau >= `min_tau`: most pairs of
 // blocks are in its order.
 //

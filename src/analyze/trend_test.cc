@@ -92,5 +92,24 @@ TEST(Trend, ADriftOfAQuarterIsFoundAndIsNoChange) {
   EXPECT_GE(found, 95);
 }
 
+// It rises for a third of the time and hardly after: two levels fit better than one line, and each of them slopes.
+TEST(Trend, ASlopeThatFlattensIsADrift) {
+  std::vector<double> values;
+  for (int i = 0; i < 320; ++i) values.push_back(20 + 0.6 * std::min(i, 100) + 0.03 * std::max(i - 100, 0));
+  const auto trend = trend_of(values);
+  ASSERT_TRUE(trend);
+  EXPECT_TRUE(trend->drifts);
+  EXPECT_GT(trend->after, 1.2 * trend->before);
+}
+
+TEST(Trend, AChangeAfterALevelThatRisesALittleIsNone) {
+  std::vector<double> values;
+  for (int i = 0; i < 400; ++i) values.push_back((i < 200 ? 20 + 0.002 * i : 30) + 0.1 * (i % 7));
+  const auto trend = trend_of(values);
+  ASSERT_TRUE(trend);
+  EXPECT_FALSE(trend->drifts);
+  EXPECT_EQ(trend->from, 200u);
+}
+
 }  // namespace
 }  // namespace stepscope

@@ -90,6 +90,8 @@ SpawnResult spawn(const SpawnRequest& request) {
   if (pid < 0) return {-1, errno};
   if (pid == 0) {
     int report = write_end.get();
+    for (int fd = 0; fd < 3; ++fd)
+      if (request.stdio[fd] >= 0) ::dup2(request.stdio[fd], fd);
     if (request.daemon) become_daemon(request.keep_fd, report);
     request.signals.restore();
     for (int signal = 1; request.early_signals && signal <= 64; ++signal) {

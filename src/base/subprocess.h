@@ -24,8 +24,9 @@ struct SpawnRequest {
   std::vector<std::string> argv;         // argv[0] is looked up in PATH
   std::vector<std::string> environment;  // "NAME=value", complete
   SignalState signals;
-  bool daemon = false;  // own session, stdio on /dev/null, every other descriptor closed
-  int keep_fd = -1;     // daemon only: this one becomes descriptor 3
+  bool daemon = false;          // own session, stdio on /dev/null, every other descriptor closed
+  int stdio[3] = {-1, -1, -1};  // what becomes standard input, output, error; -1 = as ours
+  int keep_fd = -1;             // daemon only: this one becomes descriptor 3
   // Signals that arrived before the child existed, by number: the child sends them to itself before it execs.
   const volatile sig_atomic_t* early_signals = nullptr;
 };

@@ -19,7 +19,8 @@ enum class Edge : uint8_t { kMark = 0, kBegin = 1, kEnd = 2 };
   X(ScalerStep, 5)    /* span around GradScaler.step; a = optimizer id; end: flags kScalerOff */                       \
   X(Backward, 6)      /* span, outermost only; a = 1 accumulates gradients, 0 = autograd.grad */                      \
   X(BackwardOwn, 7)   /* mark: own backward compute ended, before DDP's finalizer waits */                            \
-  X(Forward, 8)       /* span of a root module; a = module id; flags: kForwardGrad, kForwardTraining */               \
+  X(Forward, 8)       /* span of a root module; a = module id; begin: b = elements of its first input, 0 = not told;  \
+                         flags: kForwardGrad, kForwardTraining */                                                     \
   X(Fetch, 9)         /* span of DataLoader __next__; a = loader id; end: b in flight, c ready, d out of order;     \
                          flags kFetchStop at StopIteration, kFetchError when it raised */                             \
   X(LoaderCreate, 10) /* span of iterator creation; a = loader id, b = num_workers, c = batch size or 0 */            \
@@ -51,7 +52,7 @@ enum class Edge : uint8_t { kMark = 0, kBegin = 1, kEnd = 2 };
   X(NcclComm, 29)     /* communicator made (begin) or gone (end); a = hash, b = rank in it, c = its size, d = nodes */ \
   X(Teardown, 30)     /* span: destroy_process_group */                                                               \
   X(OutOfMemory, 31)  /* mark; a = requested, b = allocated, c = reserved, d = device capacity, all bytes */          \
-  X(Rendezvous, 32)   /* reserved */                                                                                  \
+  X(Rendezvous, 32)   /* mark: the rank has come to a place where all ranks of the job meet; a = RendezvousPlace */    \
   X(NcclEnqueue, 33)  /* launch of that op on the host, time = before the launch; a = communicator hash, b = as in   \
                          NcclTime, c = NcclAlgo | NcclProto << 8 | channels << 16, d = stream */                      \
   X(Scheduler, 34)    /* mark: LR scheduler advanced; a = scheduler id, b = its own count of steps after it, 1 as it is \
@@ -99,6 +100,8 @@ enum class ProcessEvent : uint64_t {
 
 // Of what a Scalar tells: the tensor that backward was called on; the norm that torch.nn.utils computed.
 enum class ScalarOf : uint64_t { kLoss = 1, kGradNorm = 2 };
+
+enum class RendezvousPlace : uint64_t { kDistributedDataParallel = 1 };  // its constructor
 
 enum class SaveApi : uint64_t { kTorch = 1, kDistributed = 2, kSafetensors = 3 };
 

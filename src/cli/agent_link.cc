@@ -21,6 +21,10 @@ constexpr int kTickMs = 100;
 
 void say(const std::string& line) { (void)write_all(STDERR_FILENO, "stepscope: " + line + "\n", "stderr"); }
 
+void AgentLink::tell(const std::string& line) {
+  if (!taker_ || !taker_(line)) say(line);
+}
+
 AgentLink::AgentLink(std::string binary, AgentConfig config, SignalState signals)
     : binary_(std::move(binary)), config_(std::move(config)), signals_(signals) {}
 
@@ -61,7 +65,7 @@ void AgentLink::start(pid_t child) {
 void AgentLink::give_up(const std::string& why) {
   given_up_ = true;
   channel_.reset();
-  say(why + "; this run is not observed any more (the training goes on)");
+  tell(why + "; this run is not observed any more (the training goes on)");
 }
 
 void AgentLink::on_agent_death() {
@@ -76,7 +80,7 @@ void AgentLink::on_agent_death() {
 
 void AgentLink::handle(const std::vector<Frame>& frames) {
   for (const Frame& frame : frames) {
-    if (frame.type == FrameType::kNotice) say(frame.body);
+    if (frame.type == FrameType::kNotice) tell(frame.body);
     if (frame.type == FrameType::kDone) done_ = true;
     if (frame.type == FrameType::kSummary && !summary_printed_) {
       summary_printed_ = true;

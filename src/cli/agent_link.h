@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,6 +24,9 @@ class AgentLink {
   AgentLink(const AgentLink&) = delete;
   AgentLink& operator=(const AgentLink&) = delete;
 
+  // Who takes our lines while the terminal is covered: true = taken. Asked first for each.
+  void say_through(std::function<bool(const std::string&)> taker) { taker_ = std::move(taker); }
+
   void start(pid_t child);
   int fd() const { return channel_ ? channel_->fd() : -1; }  // readable when the agent has something to say
 
@@ -39,6 +43,9 @@ class AgentLink {
   bool dead() const { return !channel_; }
   void give_up(const std::string& why);
 
+  void tell(const std::string& line);
+
+  std::function<bool(const std::string&)> taker_;
   std::string binary_;
   AgentConfig config_;
   SignalState signals_;

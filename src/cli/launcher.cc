@@ -9,12 +9,16 @@
 
 #include <cerrno>
 #include <csignal>
+#include <algorithm>
 #include <ctime>
+#include <memory>
 #include <optional>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/random_hex.h"
 #include "cli/agent_link.h"
+#include "cli/companion.h"
 #include "cli/launch_plan.h"
 #include "cli/python_env.h"
 #include "cli/run_places.h"
@@ -34,17 +38,21 @@ void note_signal(AgentLink& agent, int signal) {
   if (signal != SIGUSR1 && signal != SIGUSR2) agent.signal_seen(signal);
 }
 
-// Waits for the command; signals and the agent are served meanwhile. `agent` may be null.
-int wait_for_command(pid_t child, SignalRelay& relay, AgentLink* agent) {
+// Waits for the command; signals, the agent and what the user looks at are served meanwhile. `agent` and `companion`
+// may be null.
+int wait_for_command(pid_t child, SignalRelay& relay, AgentLink* agent, Companion* companion) {
+  std::vector<pollfd> set;
   for (;;) {
-    pollfd set[2] = {{relay.fd(), POLLIN, 0}, {agent ? agent->fd() : -1, POLLIN, 0}};
-    ::poll(set, 2, relay.fd() >= 0 ? -1 : 50);
+    set = {{relay.fd(), POLLIN, 0}, {agent ? agent->fd() : -1, POLLIN, 0}};
+    if (companion) companion->add_to(set);
+    ::poll(set.data(), set.size(), relay.fd() < 0 ? 50 : companion ? companion->wait_ms() : -1);
     while (auto signal = relay.next()) {
       if (*signal == SIGCHLD) continue;
       if (agent) note_signal(*agent, *signal);
       if (!relay.whole_group(*signal)) ::kill(child, *signal);
     }
-    if (set[1].revents) agent->on_readable();
+    if (agent && set[1].revents) agent->on_readable();
+    if (companion) companion->turn(monotonic_ns());
     int status = 0;
     const pid_t ended = ::waitpid(child, &status, WNOHANG);
     if (ended == child) return status;
@@ -79,11 +87,12 @@ struct Started {
 };
 
 Started start_training(SignalRelay& relay, const std::vector<std::string>& command,
-                       std::vector<std::string> environment, const SignalState& at_start) {
+                       std::vector<std::string> environment, const SignalState& at_start, const Companion* companion) {
   SpawnRequest training;
   training.argv = command;
   training.environment = std::move(environment);
   training.signals = at_start;
+  if (companion) std::copy_n(companion->stdio(), 3, training.stdio);
   training.early_signals = relay.early_signals();
   relay.open_window();
   Started started{spawn(training), {}};
@@ -95,9 +104,9 @@ int run_bare(const LaunchRequest& request, const SignalState& at_start) {
   SignalRelay relay(at_start);
   const std::string inject_folder = find_inject_folder(request.own_binary, request.inject_hint);
   auto environment = bare_environment(current_environment(), inject_folder, request.settings.compat);
-  const SpawnResult child = start_training(relay, request.command, std::move(environment), at_start).child;
+  const SpawnResult child = start_training(relay, request.command, std::move(environment), at_start, nullptr).child;
   if (child.error) return exec_failure(request.command.front(), child.error);
-  return shell_code(wait_for_command(child.pid, relay, nullptr));
+  return shell_code(wait_for_command(child.pid, relay, nullptr, nullptr));
 }
 
 }  // namespace
@@ -108,12 +117,14 @@ int launch(const LaunchRequest& request, const SignalState& at_start) {
   Places places = places_of(request);
   // Without a run folder, recorders leave word in the shared folder why they stayed off.
   const std::string notes_dir = places.config.run_dir.empty() ? places.config.shm_dir : places.config.run_dir;
+  std::unique_ptr<Companion> companion =
+      make_companion(request.settings.mode, {places.config.run_name, places.config.run_dir, places.config.shm_dir});
   const Started started =
       start_training(relay, request.command,
                      training_environment(current_environment(),
                                           {places.config.shm_dir, notes_dir, places.config.nonce, places.inject_folder,
                                            request.settings.compat, request.settings.stacks}),
-                     at_start);
+                     at_start, companion.get());
   const SpawnResult& child = started.child;
   if (child.error) {
     if (places.folder) ::rmdir(places.folder.path().c_str());
@@ -122,9 +133,12 @@ int launch(const LaunchRequest& request, const SignalState& at_start) {
   }
   // The agent comes second: an interpreter needs tens of milliseconds before it opens a ring.
   AgentLink agent(request.own_binary, places.config, at_start);
+  if (companion) agent.say_through([&](const std::string& line) { return companion && companion->take_line(line); });
   agent.start(child.pid);
   for (int signal : started.early_signals) note_signal(agent, signal);
-  const int status = wait_for_command(child.pid, relay, &agent);
+  const int status = wait_for_command(child.pid, relay, &agent, companion.get());
+  if (companion) companion->end();
+  companion.reset();
   agent.finish(status);
   places.shm.remove();
   return shell_code(status);

@@ -30,7 +30,8 @@ struct RunOptions {
     auto value = [&](Text flag, Text name, Text help) { app.add_option(flag, values[name], help); };
     auto toggle = [&](Text flag, Text name, Text help) { app.add_flag(flag, switches[name], help); };
     auto launch = [&](Text flag, Text name, Text help) { app.add_option(flag, torchrun[name], help); };
-    value("--mode", "mode", "summary (default), cli or dashboard");
+    value("--mode", "mode", "summary (default), cli or dashboard (browser view of the live run)");
+    value("--port", "port", "port of the browser view (default: the system chooses)");
     value("--run-name,--run_name", "run_name", "name of this run's folder in the logs folder");
     value("--logs-dir,--logs_dir", "logs_dir", "folder that holds the run folders (default: logs)");
     value("--interval", "interval", "seconds between samples of host and devices (default: 1)");
@@ -92,6 +93,9 @@ class FrontDoor {
     app_.set_version_flag("--version", "stepscope " SS_VERSION);
     app_.footer("stepscope <verb> --help lists the options of a verb.");
     add_run();
+    add_top();
+    add_runs();
+    add_serve();
     add_report();
     add_compare();
     add_hang();
@@ -141,6 +145,47 @@ class FrontDoor {
   void add_run() {
     run_ = app_.add_subcommand("run", "Run a training and tell which rank is slow, in which phase, for what cause");
     run_options_.add_to(*run_);
+  }
+
+  void add_top() {
+    const auto once = [this](CLI::App* app) {
+      app->add_flag("--once", top_.once, "print it once instead of drawing it; so without a terminal");
+    };
+    CLI::App* top = add("top", "Show a run in the terminal: a live one, or a kept one as it ended",
+                        [this] { return verb_top(top_); });
+    top->add_option("run", top_.run, "name, pid or folder of a run (default: the only live one)");
+    once(top);
+    CLI::App* watch = add("watch", "Show a live run in the terminal, whoever started it", [this] {
+      top_.live_only = true;
+      return verb_top(top_);
+    });
+    watch->add_option("run", top_.run, "pid of any process of the run, or its name or folder")->required();
+    once(watch);
+  }
+
+  void add_runs() {
+    CLI::App* app =
+        add("runs", "List the runs in a logs folder, or remove old ones", [this] { return verb_runs(runs_); });
+    app->add_option("logs", runs_.logs, "the logs folder (default: that of the settings, logs)");
+    app->add_flag("--json", runs_.json, "JSON instead of text");
+    app->add_flag("--prune", runs_.prune, "remove runs by the rules below, never a live one; asks before it does");
+    app->add_option("--keep", runs_.keep, "with --prune: the newest N runs stay")->check(CLI::NonNegativeNumber);
+    app->add_option("--older-than", runs_.older_days, "with --prune: only runs that began more than DAYS days ago go")
+        ->check(CLI::NonNegativeNumber)
+        ->type_name("DAYS");
+    app->add_flag("--yes", runs_.yes, "with --prune: do not ask");
+  }
+
+  void add_serve() {
+    CLI::App* app = add("serve", "Show runs in the browser: history and live runs of a logs folder",
+                        [this] { return verb_serve(serve_); });
+    app->add_option("logs", serve_.path, "logs folder, run folder or file of a run (default: the logs folder)");
+    app->add_option("--port", serve_.port, "port to listen on (default: the system chooses)")
+        ->check(CLI::Range(0, 65535));
+    app->add_option("--host", serve_.host, "numeric address to listen on (default: 127.0.0.1, this machine alone)");
+    app->add_option("--allow-host", serve_.allow_hosts, "a further name by which browsers call this machine")
+        ->allow_extra_args(false);
+    app->add_flag("--openapi", serve_.openapi, "print the description of the API and end");
   }
 
   void add_report() {
@@ -248,7 +293,10 @@ class FrontDoor {
   CLI::App* run_ = nullptr;
   std::function<int()> chosen_;
   RunOptions run_options_;
+  TopVerb top_;
+  RunsVerb runs_;
   ReportVerb report_;
+  ServeVerb serve_;
   CompareVerb compare_;
   DoctorVerb doctor_;
   WhatifVerb whatif_;

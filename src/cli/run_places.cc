@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/random_hex.h"
 #include "cli/agent_link.h"
 
 namespace stepscope {
@@ -33,6 +34,10 @@ RunPlaces make_places(const Settings& settings, const std::string& version, cons
   config.flops_per_step = settings.flops_per_step;
   config.peak_flops = settings.peak_flops;
   config.nonce = nonce;
+  if (settings.mode == "dashboard") {
+    config.dashboard_token = settings.token.empty() ? random_hex(16) : settings.token;
+    config.dashboard_port = settings.port;
+  }
   const std::string name = settings.run_name.empty() ? made_up_run_name() : settings.run_name;
   auto folder = RunFolder::create(settings.logs_dir, name);
   if (folder) {

@@ -119,6 +119,23 @@ Status set_html_report(Settings& s, const std::string& text) { return set_bool(s
 Status set_keep_rings(Settings& s, const std::string& text) { return set_bool(s.keep_rings, text); }
 Status set_disable(Settings& s, const std::string& text) { return set_bool(s.disable, text); }
 
+Status set_port(Settings& s, const std::string& text) {
+  const auto value = number_of(text);
+  if (!value || !(*value >= 0 && *value <= 65535) || *value != std::floor(*value))
+    return fail("must be a port from 0 to 65535 (0: the system chooses)");
+  s.port = static_cast<int>(*value);
+  return {};
+}
+
+// Who knows it may read the run: not guessed, and fit for an address.
+Status set_token(Settings& s, const std::string& text) {
+  constexpr std::string_view allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
+  if (text.size() < 16 || text.size() > 256 || text.find_first_not_of(allowed) != std::string::npos)
+    return fail("must be 16 to 256 letters, digits, - or _");
+  s.token = text;
+  return {};
+}
+
 Status set_stacks(Settings& s, const std::string& text) { return set_bool(s.stacks, text); }
 Status set_on_hang(Settings& s, const std::string& text) {
   if (text != "report" && text != "stacks" && text != "abort") return fail("must be report, stacks or abort");
@@ -141,6 +158,8 @@ struct Row {
 constexpr Row kRows[] = {
     {"compat", "STEPSCOPE_COMPAT", nullptr, set_compat},  // first: it decides whether the next column counts
     {"mode", "STEPSCOPE_MODE", "TRACEML_UI_MODE", set_mode},
+    {"port", "STEPSCOPE_PORT", nullptr, set_port},
+    {"token", "STEPSCOPE_TOKEN", nullptr, set_token},
     {"run_name", "STEPSCOPE_RUN_NAME", "TRACEML_SESSION_ID", set_run_name},
     {"logs_dir", "STEPSCOPE_LOGS_DIR", "TRACEML_LOGS_DIR", set_logs_dir},
     {"interval", "STEPSCOPE_INTERVAL", "TRACEML_INTERVAL", set_interval},

@@ -17,6 +17,8 @@ namespace stepscope {
 
 struct Settings {
   std::string mode = "summary";  // summary, cli, dashboard
+  int port = 0;                  // of the browser view; 0 = the system chooses
+  std::string token;             // of the browser view; "" = a new one for every run
   std::string run_name;          // "" = made up from the time
   std::string logs_dir = "logs";
   double interval_s = 1.0;  // cadence of samplers and views

@@ -2,8 +2,11 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
+#include <cstdlib>
+
 #include "agent/agent_loop.h"
 #include "cli/agent_link.h"
+#include "cli/live_server.h"
 #include "cli/verbs.h"
 
 namespace stepscope {
@@ -16,7 +19,8 @@ int verb_agent() {
   }
   ::fcntl(3, F_SETFD, FD_CLOEXEC);
   ::prctl(PR_SET_NAME, "stepscope-agent");
-  return run_agent(ControlChannel(Fd(3)));
+  const int code = run_agent(ControlChannel(Fd(3)), make_live_server);
+  std::_Exit(code);  // an answer that is still being worked out for a browser must not hold up the end of the run
 }
 
 }  // namespace stepscope

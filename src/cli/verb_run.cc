@@ -39,9 +39,6 @@ int verb_run(const RunVerb& verb, const SignalState& at_start) {
   request.version = SS_VERSION;
   request.settings = std::move(*settings);
   request.command = training_command(verb.args, verb.torchrun, find_python(request.own_binary));
-  if (request.settings.mode != "summary" && !request.settings.disable) {
-    say("--mode " + request.settings.mode + ": the live view comes with a later version; going on with summary");
-  }
   return launch(request, at_start);
 }
 

@@ -33,6 +33,34 @@ struct DoctorVerb {
 };
 int verb_doctor(const DoctorVerb& verb);
 
+// The terminal view of a run: a live one, or a kept one as it was at its end. Without a terminal, or with `once`, it is
+// printed. 2 when there is no such run.
+struct TopVerb {
+  std::string run;         // as in find_run.h; "" = the only live one
+  bool live_only = false;  // `watch`
+  bool once = false;
+};
+int verb_top(const TopVerb& verb);
+
+// The runs in a logs folder as a table, or removes old ones. 2 when the folder or the rules make no sense, or when
+// nobody can be asked and `yes` is not given; 1 when a run cannot be removed.
+struct RunsVerb {
+  std::string logs;  // "" = of the settings
+  bool json = false, prune = false, yes = false;
+  int keep = -1;           // the newest so many stay, -1 = not given
+  double older_days = -1;  // only older ones go, -1 = not given
+};
+int verb_runs(const RunsVerb& verb);
+// The browser view of a logs folder or of one run, until a signal ends it.
+struct ServeVerb {
+  std::string path;                // logs folder, run folder or file of a run; "" = the logs folder of the settings
+  std::string host = "127.0.0.1";  // numeric address to listen on
+  int port = 0;                    // 0 = the system chooses
+  std::vector<std::string> allow_hosts;  // further names by which browsers call this machine
+  bool openapi = false;                  // print the description of the API and end
+};
+int verb_serve(const ServeVerb& verb);
+
 struct ReportVerb {
   std::string path;             // run folder, final_summary.json, run.db or folder of rings
   bool rebuild = false;         // from the steps in run.db, even where a summary is there

@@ -11,8 +11,8 @@ namespace {
 // Losses, memory, configuration and partial views have figures of their own that would have to change along.
 bool about_steps(const Scenario& s) {
   return s.memory.empty() && s.ooms.empty() && s.losses.empty() && s.tenants.empty() && s.configs.empty() &&
-         s.late_ms.empty() && s.joins.empty() && s.seen.empty() && s.lossy.empty() && s.world == 0 &&
-         s.tensor_parallel == 1 && s.options.silence.empty();
+         s.late_ms.empty() && s.prepares.empty() && s.joins.empty() && s.seen.empty() && s.lossy.empty() &&
+         s.world == 0 && s.tensor_parallel == 1 && s.options.silence.empty();
 }
 
 struct Verdict {

@@ -1,12 +1,10 @@
 // LOAD_IMBALANCE: the ranks take turns at being late, and late is the one that got more work in this step.
 //
 //   lead(r, k)  own time of rank r in step k - mean over the ranks - what r usually leads by (its median over the
-//   steps:
-//               a rank that is always late is a straggler's affair)
-//   work(r, k)  tokens, or else samples, treated alike
+//               steps: a rank that is always late is a straggler's affair)
+//   work(r, k)  tokens, elements of the model's input or samples, whichever tells most, treated alike
 //   loss(k)     the largest lead of the step, at most what the ranks waited in it on average: the time that the step
-//   would
-//               be shorter with the same work dealt out evenly
+//               would be shorter with the same work dealt out evenly
 //
 // Said when the losses are worth a warning and lead goes with work (Pearson's correlation over all ranks and steps).
 // Without a count of the work nothing is said: unevenness alone is the machine's as often as the data's.
@@ -15,6 +13,7 @@
 #include <map>
 #include <vector>
 
+#include "analyze/batch_size.h"
 #include "analyze/robust.h"
 #include "analyze/straggler.h"
 #include "analyze/whatif.h"
@@ -117,9 +116,12 @@ void judge_imbalance(const RuleInput& in, std::vector<Finding>& out) {
   // Ranks that were not seen may have been last in most steps.
   const bool hides = 2 * unsure_ms > waited_ms && behind_ms >= lost_ms;
   if (in.severity(share) == Severity::kInfo) return;
-  const double by_tokens = own.correlation(Leads(in.baseline, [](const Cell& cell) { return cell.tokens; }));
-  const double by_samples = own.correlation(Leads(in.baseline, [](const Cell& cell) { return cell.samples; }));
-  const double correlation = std::max(by_tokens, by_samples);
+  double correlation = 0;
+  const char* counted_in = "";
+  for (const BatchSize& batch : kBatchSizes) {
+    const double by = own.correlation(Leads(in.baseline, [&](const Cell& cell) { return cell.*batch.size; }));
+    if (by > correlation) correlation = by, counted_in = batch.units;
+  }
   if (correlation < in.limits->imbalance_min_correlation) return;
 
   FindingBuilder f = in.finding(FindingKind::kLoadImbalance);
@@ -152,7 +154,7 @@ void judge_imbalance(const RuleInput& in, std::vector<Finding>& out) {
           "Give every rank about the same work per step: sort or pack by length, fill batches by tokens and not by "
           "samples")
       .evidence("lost_ms_per_step", mean_ms)
-      .evidence("correlation_with_work", correlation, {}, {}, by_tokens >= by_samples ? "tokens" : "samples")
+      .evidence("correlation_with_work", correlation, {}, {}, counted_in)
       .evidence("most_often_last_share", most_often_first(own, in.baseline));
   out.push_back(f);
 }

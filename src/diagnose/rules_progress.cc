@@ -1,10 +1,8 @@
 // RANK_LOST: the first rank that ended out of order; those that fell because of it are its victims. A rank that dies
 // after its last step, in teardown, is reported as information (torch's own threads abort there now and then).
-// LATE_START: ranks that reached init_process_group long after the others.
 #include <algorithm>
 #include <csignal>
 
-#include "analyze/robust.h"
 #include "base/text_format.h"
 #include "diagnose/rule.h"
 
@@ -39,7 +37,9 @@ Finding peer_lost(const RuleInput& in, const std::vector<std::pair<int, const Ra
   return f;
 }
 
-void rank_lost(const RuleInput& in, std::vector<Finding>& out) {
+}  // namespace
+
+void judge_progress(const RuleInput& in, std::vector<Finding>& out) {
   std::vector<std::pair<int, const RankLife*>> dead;
   for (const auto& [rank, life] : *in.lives)
     if (life.ended && (!life.clean_exit || !life.exception.empty()) && !was_asked_to_stop(life))
@@ -83,48 +83,6 @@ void rank_lost(const RuleInput& in, std::vector<Finding>& out) {
   if (life->exit_signal) f.evidence("exit_signal", life->exit_signal, rank);
   if (!life->exception.empty()) f.evidence("exception", life->exception, rank);
   out.push_back(f);
-}
-
-void late_start(const RuleInput& in, std::vector<Finding>& out) {
-  std::vector<double> begins;
-  int64_t run_begin = INT64_MAX, run_end = 0;
-  for (const auto& [rank, life] : *in.lives) {
-    if (life.process_start_ns) run_begin = std::min(run_begin, life.process_start_ns);
-    run_end = std::max(run_end, std::max(life.last_step_ns, life.end_ns));
-    if (life.init_begin_ns) begins.push_back(static_cast<double>(life.init_begin_ns) * 1e-9);
-  }
-  if (begins.size() < 2) return;
-  const double usual = lower_median(begins);
-  FindingBuilder f = in.finding(FindingKind::kLateStart);
-  double latest = 0;
-  for (const auto& [rank, life] : *in.lives) {
-    const double late = static_cast<double>(life.init_begin_ns) * 1e-9 - usual;
-    if (life.init_begin_ns == 0 || late < in.limits->late_start_s) continue;
-    f.also_about(rank);
-    latest = std::max(latest, late);
-  }
-  if (f->ranks.empty()) return;
-  f.in(Category::kStartup);
-  const double run_s = static_cast<double>(run_end - run_begin) * 1e-9;
-  f.costs(run_s > 0 ? std::min(1.0, latest / run_s) : 0, latest);
-  f.at_least(Severity::kWarn);
-  f.confidence(0.99);
-  for (const auto& [rank, life] : *in.lives)
-    if (std::find(f->ranks.begin(), f->ranks.end(), rank) == f->ranks.end()) f.also_holding_up(rank);
-  f.title(formatted("{} joined the process group {:.0f} s after the others{}", capitalized(format_ranks(f->ranks)),
-                    latest, static_cast<int>(begins.size()) < in.world ? " seen" : ""))
-      .action(
-          "Look at what this rank does before init_process_group: imports, logins, data preparation, a slow file "
-          "system")
-      .evidence("late_s", latest);
-  out.push_back(f);
-}
-
-}  // namespace
-
-void judge_progress(const RuleInput& in, std::vector<Finding>& out) {
-  rank_lost(in, out);
-  late_start(in, out);
 }
 
 }  // namespace stepscope

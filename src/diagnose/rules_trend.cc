@@ -2,15 +2,18 @@
 // than most. RuleInput on own time (waiting for other ranks left out) of the lower median over ranks, so that one slow
 // rank is no trend; steps with an event of their own (compile, checkpoint, validation, epoch start) are left out.
 //
-// Cause by evidence: more_work where the batches (tokens, else samples, else bytes copied) grew with the time, or the
-// time follows their size from step to step; else it is not known.
+// Cause by evidence: more_work where the batches (analyze/batch_size.h) grew with the time, or the time follows their
+// size from step to step; host_slower where everything that the host does grew alike
+// (analyze/spread.h), which no change of the program does; else it is not known.
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <tuple>
 
 #include "analyze/batch_size.h"
 #include "analyze/correlation.h"
 #include "analyze/robust.h"
+#include "analyze/spread.h"
 #include "analyze/trend.h"
 #include "base/text_format.h"
 #include "diagnose/rule.h"
@@ -18,6 +21,8 @@
 namespace stepscope {
 
 namespace {
+
+constexpr size_t kLevelSteps = 32;
 
 double own_ms(const Cell& cell) { return cell.own_ms(); }
 
@@ -43,6 +48,30 @@ std::pair<double, double> levels(const Rows& rows, const Trend& trend,
   return {median(std::move(before)), median(std::move(after))};
 }
 
+PhaseLevels phase_levels(const Rows& rows, const Trend& trend) {
+  PhaseLevels all;
+  for (size_t c = 0; c < kCategoryCount; ++c)
+    std::tie(all.before_ms[c], all.after_ms[c]) =
+        levels(rows, trend, [c](const Cell& cell) { return static_cast<double>(cell.ms[c]); });
+  return all;
+}
+
+// Others may have the host's caches, clock and memory: a slower machine is not excluded.
+bool shares_host(const RuleInput& in) {
+  return in.loads != nullptr && std::any_of(in.loads->begin(), in.loads->end(),
+                                            [](const auto& load) { return load.second.others_are_noticed(); });
+}
+
+// Steps that took longer because of the machine, or may have: all of the host's work did, or the model's compute did
+// and others were on the host.
+bool of_the_machine(const RuleInput& in, Spread spread) {
+  return !in.on_device() && (spread == Spread::kAll || (spread == Spread::kCompute && shares_host(in)));
+}
+
+constexpr const char* kMachineAction =
+    "Look at the machine rather than the program: other programs on the host, clock speed (power, heat), a virtual "
+    "machine's neighbours";
+
 struct Moved {
   Category category = Category::kUnattributed;
   double before_ms = 0, after_ms = 0;
@@ -50,25 +79,21 @@ struct Moved {
 };
 
 // The category of own time that grew most.
-Moved most_moved(const Rows& rows, const Trend& trend) {
+Moved most_moved(const PhaseLevels& levels) {
   Moved most;
   for (size_t c = 0; c < kCategoryCount; ++c) {
     const auto category = static_cast<Category>(c);
-    if (category == Category::kStragglerWait || category == Category::kCommTransfer ||
-        category == Category::kUnresolved)
-      continue;
-    const auto [before, after] = levels(rows, trend, [c](const Cell& cell) { return static_cast<double>(cell.ms[c]); });
-    if (const Moved moved{category, before, after}; moved.by() > most.by()) most = moved;
+    if (is_of_stalls(category)) continue;
+    if (const Moved moved{category, levels.before_ms[c], levels.after_ms[c]}; moved.by() > most.by()) most = moved;
   }
   return most;
 }
 
-// The size of a step's batch: tokens, or else samples, or else the bytes copied to the device; 0 where nobody counts
-// them.
+// The size of a step's batch, the best that is known of every rank in every step; 0 where nothing is.
 using Size = std::function<double(const Cell&)>;
 Size batch_size(const Rows& rows) {
-  for (const auto& [size, unit] : kBatchSizes) {
-    const auto field = size;
+  for (const BatchSize& batch : kBatchSizes) {
+    const auto field = batch.size;
     const bool known = std::all_of(rows.rows.begin(), rows.rows.end(), [&](const StepRow* row) {
       return std::all_of(row->cells.begin(), row->cells.end(), [&](const Cell& cell) { return cell.*field > 0; });
     });
@@ -107,16 +132,23 @@ void judge_trend(const RuleInput& in, std::vector<Finding>& out) {
                                        .min_sigmas = in.limits->trend_min_sigmas,
                                        .min_tau = in.limits->trend_min_tau});
   if (!trend || trend->after <= trend->before) return;
+  const PhaseLevels phases = phase_levels(in.baseline, *trend);
+  const Spread spread = spread_of(phases, in.limits->trend_alike_share);
+  const double by = trend->after - trend->before;
+  const bool alike = spread != Spread::kSome && !in.on_device();
+  if (alike && by < in.limits->trend_alike_min_share * trend->before) return;
   // The longer a run goes on after a change, the more of it is the new pace: the excess over the old one stays its
-  // cost.
+  // cost. How much it matters is what the steps lose now.
   FindingBuilder f =
       begun(in, trend->drifts ? FindingKind::kStepTimeDrift : FindingKind::kStepTimeChange, trend->excess_share);
+  if (in.severity(by / trend->after) != Severity::kInfo) f.at_least(Severity::kWarn);
   f.pattern(trend->drifts ? "drifting" : "").confidence(in.coverage * (1 - 1 / std::max(2.0, trend->sigmas)));
   if (!trend->drifts) f.from(in.baseline.rows[trend->from]->step);
-  const Moved moved = most_moved(in.baseline, *trend);
-  const double by = trend->after - trend->before;
+  const Moved moved = most_moved(phases);
   std::string where;
-  if (moved.by() >= in.limits->trend_phase_share * by) {
+  if (spread == Spread::kAll && alike) {
+    where = ", in all phases alike";
+  } else if (moved.by() >= in.limits->trend_phase_share * by) {
     f.in(moved.category);
     where = formatted(", in {}", f->phase);
     f.evidence(f->phase + "_ms_before", moved.before_ms);
@@ -137,6 +169,13 @@ void judge_trend(const RuleInput& in, std::vector<Finding>& out) {
     f.title_goes_on(batches > 1 ? formatted("; batches are {:.1f} times as large", batches)
                                 : std::string("; the time goes with the batches' size"));
     f.action("Nothing is wrong with the machine: the batches have grown; compare time per token or sample");
+  } else if (of_the_machine(in, spread)) {
+    double since_ms = 0;
+    for (size_t i = trend->from; i < in.baseline.size(); ++i)
+      since_ms += in.baseline.weights[i] * in.baseline.rows[i]->wall_ms;
+    if (since_ms < 1e3 * in.limits->trend_passing_s) f.graded(Severity::kInfo);
+    if (spread == Spread::kAll) f.caused_by(Cause::kHostSlower);
+    f.action(kMachineAction);
   } else if (trend->drifts) {
     f.action(
         "Look for what grows with the steps: hooks or callbacks that are added again, lists that are kept, retained "
@@ -156,56 +195,79 @@ double compute_ms(const Cell& cell) {
   return ms;
 }
 
+// The level around each value: the median of its block of steps. A step is slow beside its neighbours; that a run has
+// several levels is a change, not jitter.
+std::vector<double> usual_levels(const std::vector<double>& values) {
+  const size_t blocks = std::max<size_t>(1, values.size() / kLevelSteps);
+  std::vector<double> levels;
+  for (size_t b = 0; b < blocks; ++b) {
+    std::vector<double> known;
+    const size_t end = (b + 1) * values.size() / blocks;
+    for (size_t i = levels.size(); i < end; ++i)
+      if (!std::isnan(values[i])) known.push_back(values[i]);
+    levels.resize(end, known.empty() ? std::nan("") : median(std::move(known)));
+  }
+  return levels;
+}
+
+// The means of all categories over these steps.
+std::array<double, kCategoryCount> mean_levels(const std::vector<const StepRow*>& rows) {
+  std::array<double, kCategoryCount> mean_ms{};
+  for (const StepRow* row : rows)
+    for (size_t c = 0; c < kCategoryCount; ++c)
+      mean_ms[c] += RuleInput::of_row(*row, [c](const Cell& cell) { return static_cast<double>(cell.ms[c]); });
+  for (double& ms : mean_ms) ms /= static_cast<double>(std::max<size_t>(1, rows.size()));
+  return mean_ms;
+}
+
 // Single slow steps that all ranks have alike, in their compute: pauses and events have kinds of their own.
 void judge_jitter(const RuleInput& in, std::vector<Finding>& out) {
   const std::vector<double> values = series(in.baseline, compute_ms);
-  std::vector<double> known;
-  for (double v : values)
-    if (!std::isnan(v)) known.push_back(v);
-  if (known.size() < 2 * static_cast<size_t>(in.limits->min_steps)) return;
-  const double usual = median(known);
+  const auto known =
+      static_cast<size_t>(std::count_if(values.begin(), values.end(), [](double v) { return !std::isnan(v); }));
+  if (known < 2 * static_cast<size_t>(in.limits->min_steps)) return;
+  const std::vector<double> usual = usual_levels(values);
   const Size size = batch_size(in.baseline);
   double lost = 0, sum = 0;
-  size_t slow = 0, at = 0;
-  int64_t first = -1, last = -1;
-  std::vector<double> sizes, batches_slow, batches_usual;
-  for (const StepRow* row : in.baseline.rows) {
-    const double weight = in.baseline.weights[at], value = values[at];
-    ++at;
+  std::vector<const StepRow*> slow, others;
+  std::vector<double> compute, usual_there, batches_slow, batches_others;
+  for (size_t i = 0; i < in.baseline.size(); ++i) {
+    const StepRow* row = in.baseline.rows[i];
+    const double weight = in.baseline.weights[i];
     sum += weight * row->wall_ms;
-    if (std::isnan(value)) continue;
-    const double tokens = RuleInput::of_row(*row, size);
-    if (value < in.limits->jitter_factor * usual) {
-      batches_usual.push_back(tokens);
-      continue;
-    }
-    lost += weight * (value - usual);
-    ++slow;
-    sizes.push_back(value);
-    batches_slow.push_back(tokens);
-    if (first < 0) first = row->step;
-    last = row->step;
+    if (std::isnan(values[i])) continue;
+    const bool is_slow = values[i] >= in.limits->jitter_factor * usual[i];
+    (is_slow ? slow : others).push_back(row);
+    (is_slow ? batches_slow : batches_others).push_back(RuleInput::of_row(*row, size));
+    if (!is_slow) continue;
+    lost += weight * (values[i] - usual[i]);
+    compute.push_back(values[i]);
+    usual_there.push_back(usual[i]);
   }
   const double share = sum > 0 ? lost / sum : 0;
   // Where it is in every other step it is a part of them; one step alone is an accident.
-  if (in.severity(share) == Severity::kInfo || slow < static_cast<size_t>(in.limits->pause_min_repeats) ||
-      2 * slow > known.size())
+  if (in.severity(share) == Severity::kInfo || slow.size() < static_cast<size_t>(in.limits->pause_min_repeats) ||
+      2 * slow.size() > known)
     return;
+  const Spread spread = spread_of({mean_levels(others), mean_levels(slow)}, in.limits->trend_alike_share);
   FindingBuilder f = begun(in, FindingKind::kStepTimeJitter, share);
   f.pattern("transient")
-      .from(first)
-      .until(last)
+      .from(slow.front()->step)
+      .until(slow.back()->step)
       .confidence(0.9 * in.coverage)
-      .title(formatted("{} steps compute for {} instead of {}, on all ranks alike: {} of the time", slow,
-                       format_ms(median(sizes)), format_ms(usual), format_percent(share)))
-      .evidence("affected_steps", static_cast<double>(slow))
-      .evidence("compute_ms", median(sizes), {}, usual);
-  const double factor = batches_usual.empty() ? std::nan("") : median(batches_slow) / median(batches_usual);
+      .title(formatted("{} steps compute for {} instead of {}, on all ranks alike: {} of the time", slow.size(),
+                       format_ms(median(compute)), format_ms(median(usual_there)), format_percent(share)))
+      .evidence("affected_steps", static_cast<double>(slow.size()))
+      .evidence("compute_ms", median(compute), {}, median(usual_there));
+  const double factor = batches_others.empty() ? std::nan("") : median(batches_slow) / median(batches_others);
   if (std::isfinite(factor)) f.evidence("batch_growth_factor", factor);
   if (factor >= 1 + in.limits->trend_work_share * (in.limits->jitter_factor - 1)) {
     f.caused_by(Cause::kMoreWork).graded(Severity::kInfo);  // the work is the data's
     f.title_goes_on(formatted("; their batches are {:.1f} times as large", factor))
         .action("Sort or bucket samples by length, so that batches are alike");
+  } else if (of_the_machine(in, spread)) {
+    f.graded(Severity::kInfo).action(kMachineAction);
+    if (spread == Spread::kAll) f.caused_by(Cause::kHostSlower).title_goes_on(", in all phases alike");
   } else {
     f.action("See what these steps have in common: their data, a branch of the model, or a neighbour on the host");
   }

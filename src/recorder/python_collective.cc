@@ -3,6 +3,7 @@
 // A group counts its own collectives (and, apart, point-to-point operations per peer and direction): torch's op_id only
 // advances while a hook is registered. All ranks register at the same place of the program, so the counts agree.
 #include "python_hooks.h"
+#include "work_table.h"
 
 #include <cstring>
 #include <memory>
@@ -31,16 +32,7 @@ bool g_scales_with_group[64] = {};  // input is one member's share of the messag
 bool g_enum_by_memory = false;
 constinit thread_local LastIssue t_last{};
 
-struct WorkTable {
-  static constexpr size_t kSlots = 512;
-  struct Entry {
-    uint64_t key = 0;
-    LastIssue issue;
-  } entries[kSlots];
-  static size_t slot(uint64_t key) { return (key * 0x9e3779b97f4a7c15ull) >> 55; }
-};
-WorkTable g_works;
-static_assert(WorkTable::kSlots == 512);  // slot() takes 9 bits
+WorkTable<LastIssue> g_works;
 
 PyObject *g_str_name = nullptr, *g_str_async = nullptr, *g_str_root = nullptr, *g_str_inputs = nullptr,
          *g_str_outputs = nullptr, *g_str_nbytes = nullptr, *g_str_work = nullptr, *g_str_get_future = nullptr,
@@ -252,7 +244,7 @@ PyObject* trust_pybind(PyObject*, PyObject* const* args, Py_ssize_t n) {
 
 // An address says which collective a Work belongs to only as long as every Work is announced.
 PyObject* forget_works(PyObject*, PyObject*) {
-  g_works = {};
+  g_works.clear();
   return none();
 }
 
@@ -268,16 +260,12 @@ PyMethodDef g_functions[] = {
 
 LastIssue& last_issue() noexcept { return t_last; }
 
-void remember_work(uint64_t key, const LastIssue& issue) noexcept {
-  if (key) g_works.entries[WorkTable::slot(key)] = {key, issue};
-}
+void remember_work(uint64_t key, const LastIssue& issue) noexcept { g_works.remember(key, issue); }
 
 bool find_work(uint64_t key, LastIssue& issue) noexcept {
-  if (!key) return false;
-  const auto& entry = g_works.entries[WorkTable::slot(key)];
-  if (entry.key != key) return false;
-  issue = entry.issue;
-  return true;
+  const LastIssue* known = g_works.find(key);
+  if (known) issue = *known;
+  return known != nullptr;
 }
 
 int add_collective_functions(PyObject* module) {

@@ -40,7 +40,7 @@ PyObject* forward_pre(PyObject*, PyObject* const* args, Py_ssize_t n) {
   t_depth = 1;
   t_flags = flags;
   ++g_hooks.forwards;
-  boundary_mark(Kind::kForward, Edge::kBegin, id_of(args[0]), t_flags);
+  boundary_mark(Kind::kForward, Edge::kBegin, id_of(args[0]), t_flags, n > 1 ? elements_of_input(args[1]) : 0);
   return none();
 }
 

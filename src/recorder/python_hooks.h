@@ -104,11 +104,11 @@ inline void evidence(uint64_t bit) noexcept {
 }
 
 // The mark of a phase boundary, on the host and, where there is one, on the GPU's stream: both with the same time.
-inline void boundary_mark(Kind kind, Edge edge, uint64_t id, uint16_t flags = 0) noexcept {
+inline void boundary_mark(Kind kind, Edge edge, uint64_t id, uint16_t flags = 0, uint64_t detail = 0) noexcept {
   if (!g_gpu_armed.load(std::memory_order_relaxed)) [[likely]]
-    return mark(kind, edge, id, 0, 0, 0, flags);
+    return mark(kind, edge, id, detail, 0, 0, flags);
   const uint64_t now_ns = monotonic_ns();
-  mark_at(now_ns, kind, edge, id, 0, 0, 0, flags);
+  mark_at(now_ns, kind, edge, id, detail, 0, 0, flags);
   gpu_boundary(kind, edge, id, now_ns);
 }
 
@@ -140,6 +140,8 @@ struct BatchShape {
   uint64_t samples = 0, tokens = 0;
 };
 BatchShape shape_of_batch(PyObject* batch) noexcept;
+// Elements of the first plain tensor among a forward's positional inputs; 0 = none, or not told.
+uint64_t elements_of_input(PyObject* inputs) noexcept;
 
 // The collective that the calling thread issued last: what a synchronous call is about to wait for.
 struct LastIssue {

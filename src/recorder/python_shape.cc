@@ -27,6 +27,15 @@ BatchShape shape_of_tensor(PyObject* tensor, bool is_tokens) {
   return out;
 }
 
+uint64_t elements_of_tensor(PyObject* tensor) {
+  const Ref shape = attribute(tensor, g_str_shape);
+  if (!shape || !PyTuple_Check(shape.get())) return 0;
+  uint64_t elements = 1;
+  for (Py_ssize_t i = 0, dims = PyTuple_Size(shape.get()); i < dims; ++i)
+    elements *= as_u64(PyTuple_GetItem(shape.get(), i));
+  return elements;
+}
+
 BatchShape shape_of_dict(PyObject* dict) {
   PyObject* ids = PyDict_GetItemWithError(dict, g_str_input_ids);
   if (is_tensor(ids)) return shape_of_tensor(ids, true);
@@ -51,18 +60,31 @@ BatchShape look(PyObject* batch, int depth) {
   return data && PyDict_Check(data) ? shape_of_dict(data) : BatchShape();
 }
 
+void make_names() {
+  if (g_str_shape) return;
+  g_str_shape = PyUnicode_InternFromString("shape");
+  g_str_dtype = PyUnicode_InternFromString("dtype");
+  g_str_input_ids = PyUnicode_InternFromString("input_ids");
+  g_str_data = PyUnicode_InternFromString("data");
+}
+
 }  // namespace
 
 BatchShape shape_of_batch(PyObject* batch) noexcept {
-  if (!g_str_shape) {
-    g_str_shape = PyUnicode_InternFromString("shape");
-    g_str_dtype = PyUnicode_InternFromString("dtype");
-    g_str_input_ids = PyUnicode_InternFromString("input_ids");
-    g_str_data = PyUnicode_InternFromString("data");
-  }
+  make_names();
   const BatchShape out = batch ? look(batch, kMaxDepth) : BatchShape();
   drop_error();
   return out;
+}
+
+uint64_t elements_of_input(PyObject* inputs) noexcept {
+  if (!inputs || !PyTuple_Check(inputs)) return 0;
+  make_names();
+  uint64_t elements = 0;
+  for (Py_ssize_t i = 0, n = PyTuple_Size(inputs); i < n && elements == 0; ++i)
+    if (PyObject* input = PyTuple_GetItem(inputs, i); is_tensor(input)) elements = elements_of_tensor(input);
+  drop_error();
+  return elements;
 }
 
 }  // namespace stepscope::recorder

@@ -56,6 +56,9 @@ Comparison compare(const Snapshot& a, const Snapshot& b, const CompareOptions& o
 int exit_code(Outcome outcome);
 
 struct TextOptions;  // text_options.h
+struct Table;        // table.h
+// The figures of both sides, for every view.
+Table compare_table(const Comparison& comparison);
 std::string compare_text(const Comparison& comparison, const TextOptions& options);
 std::string compare_json(const Comparison& comparison);
 

@@ -16,7 +16,7 @@ std::string change_text(const ComparedFigure& f) {
 std::string noise_text(const ComparedFigure& f) { return f.noise ? formatted("±{:.1f} %", *f.noise * 100) : ""; }
 std::string verdict_text(const ComparedFigure& f) { return f.noise ? std::string(name(f.outcome)) : ""; }
 
-std::string_view style_of(Outcome outcome) {
+Ink style_of(Outcome outcome) {
   return outcome == Outcome::kRegression ? ink::kRed : outcome == Outcome::kInconclusive ? ink::kYellow : ink::kGreen;
 }
 
@@ -27,7 +27,7 @@ std::string upper(std::string_view text) {
   return out;
 }
 
-void write_list(TextPage& page, std::string_view title, const std::vector<std::string>& items, std::string_view style) {
+void write_list(TextPage& page, std::string_view title, const std::vector<std::string>& items, Ink style) {
   if (items.empty()) return;
   page.heading(title);
   for (const std::string& item : items) page.paragraph("", item, 2, style);
@@ -35,16 +35,7 @@ void write_list(TextPage& page, std::string_view title, const std::vector<std::s
 
 }  // namespace
 
-std::string compare_text(const Comparison& c, const TextOptions& options) {
-  TextPage page(static_cast<size_t>(std::clamp(options.columns, 60, 400)), options.color);
-  page.line({{"stepscope compare", ink::kBold}});
-  page.paragraph("  A", c.name_a + (c.primary_a.empty() ? "" : "  ·  " + display_name(c.primary_a)), 6);
-  page.paragraph("  B", c.name_b + (c.primary_b.empty() ? "" : "  ·  " + display_name(c.primary_b)), 6);
-  page.rule();
-  page.blank();
-  page.line({{"  " + upper(name(c.outcome)), style_of(c.outcome)}});
-  page.paragraph("", c.reason, 2, ink::kBold);
-  page.blank();
+Table compare_table(const Comparison& c) {
   Table table{{{.title = "", .right = false, .least_width = 20},
                {.title = "A", .least_width = 11},
                {.title = "B", .least_width = 11},
@@ -57,11 +48,24 @@ std::string compare_text(const Comparison& c, const TextOptions& options) {
                verdict_text(f)},
               &f == &c.figures.front() ? RowMark::kStrong : RowMark::kNone);
   }
-  page.table(table);
+  return table;
+}
+
+std::string compare_text(const Comparison& c, const TextOptions& options) {
+  TextPage page(static_cast<size_t>(std::clamp(options.columns, 60, 400)));
+  page.line({{"stepscope compare", ink::kBold}});
+  page.paragraph("  A", c.name_a + (c.primary_a.empty() ? "" : "  ·  " + display_name(c.primary_a)), 6);
+  page.paragraph("  B", c.name_b + (c.primary_b.empty() ? "" : "  ·  " + display_name(c.primary_b)), 6);
+  page.rule();
+  page.blank();
+  page.line({{"  " + upper(name(c.outcome)), style_of(c.outcome)}});
+  page.paragraph("", c.reason, 2, ink::kBold);
+  page.blank();
+  page.table(compare_table(c));
   write_list(page, "New findings in B", c.opened, ink::kRed);
   write_list(page, "Gone in B", c.closed, ink::kGreen);
   write_list(page, "Caveats", c.warnings, ink::kYellow);
-  return page.text();
+  return page.text(options.color);
 }
 
 std::string compare_json(const Comparison& c) {

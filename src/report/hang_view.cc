@@ -40,7 +40,7 @@ std::string headline(const Verdict& verdict) {
   return "";
 }
 
-std::string_view style_of(Outcome outcome) {
+Ink style_of(Outcome outcome) {
   return outcome == Outcome::kCulprits ? ink::kRed : outcome == Outcome::kNothingStuck ? ink::kGreen : ink::kYellow;
 }
 
@@ -105,7 +105,7 @@ void write_rows(TextPage& page, const Verdict& verdict) {
 }  // namespace
 
 std::string hang_text(const Verdict& verdict, const flight::JobDumps& job, const TextOptions& options) {
-  TextPage page(static_cast<size_t>(std::clamp(options.columns, 60, 400)), options.color);
+  TextPage page(static_cast<size_t>(std::clamp(options.columns, 60, 400)));
   page.line(
       {{"stepscope hang", ink::kBold}, {formatted("  {} dumps of {} ranks", job.dumps.size(), job.world.size())}});
   page.rule();
@@ -116,7 +116,7 @@ std::string hang_text(const Verdict& verdict, const flight::JobDumps& job, const
   if (!job.no_dump.empty()) page.paragraph("", "No dump of " + format_ranks(job.no_dump) + ".", 2, ink::kYellow);
   if (!job.silent.empty()) page.paragraph("", "Nothing recorded on " + format_ranks(job.silent) + ".", 2, ink::kYellow);
   write_rows(page, verdict);
-  return page.text();
+  return page.text(options.color);
 }
 
 std::string hang_json(const Verdict& verdict, const flight::JobDumps& job) {

@@ -98,6 +98,8 @@ Fact fact_of(const Evidence& e) {
 
 // Without any finding the snapshot still has a state.
 Verdict verdict_without_finding(const Snapshot& s) {
+  if (s.steps == 0 && s.run.status == "running")
+    return {.name = "NO STEP YET", .headline = "No training step has been completed so far."};
   if (s.steps == 0) {
     return {
         .name = "NO DATA",
@@ -134,6 +136,7 @@ Verdict verdict_of(const Snapshot& s, const Finding& f) {
             .saves = saves_of(s, f),
             .action = f.action,
             .explain = f.doc().empty() ? "" : "stepscope explain " + f.kind.str()};
+  if (!v.saves.empty()) v.saves_share = saving_words(*f.saves).text;
   for (const Finding& root : s.findings)
     if (!f.explained_by.empty() && root.id == f.explained_by)
       v.context.push_back("effect of " + display_name(root.kind));

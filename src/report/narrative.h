@@ -24,6 +24,7 @@ struct Verdict {
   std::vector<Fact> facts;           // why
   std::vector<std::string> context;  // when, how often, cause, how sure: short phrases
   std::string cost, saves;           // "" where it does not apply
+  std::string saves_share;           // the share of `saves` alone: "29 to 36 %"
   std::string action;                // next step
   std::string explain;               // command that tells more: "stepscope explain COMPUTE_STRAGGLER", "" = none
 };

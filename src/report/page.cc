@@ -70,21 +70,29 @@ Page build_page(const Snapshot& s, const PageSize& size) {
             .run = run_phrases(s.run, s.steps),
             .ended_badly = s.run.status == "crashed" || s.run.status == "hung",
             .verdict = verdict_of(s)};
-  page.blocks.push_back(ledger_block(s, size));
-  page.blocks.push_back(findings_block(s, size));
-  page.blocks.push_back(step_time_block(s));
-  page.blocks.push_back(steps_block(s, size));
-  page.blocks.push_back(epochs_block(s, size));
-  page.blocks.push_back(ranks_block(s, size));
-  page.blocks.push_back(memory_block(s));
-  page.blocks.push_back(collectives_block(s, size));
-  page.blocks.push_back(checks_block(s));
-  page.blocks.push_back(sections_block(s));
-  page.blocks.push_back(observer_block(s));
-  std::erase_if(page.blocks, [](const Block& block) { return block.elements.empty(); });
+  const auto add = [&](BlockKind kind, Block block) {
+    block.kind = kind;
+    if (!block.elements.empty()) page.blocks.push_back(std::move(block));
+  };
+  add(BlockKind::kLedger, ledger_block(s, size));
+  add(BlockKind::kFindings, findings_block(s, size));
+  add(BlockKind::kStepTime, step_time_block(s));
+  add(BlockKind::kSteps, steps_block(s, size));
+  add(BlockKind::kEpochs, epochs_block(s, size));
+  add(BlockKind::kRanks, ranks_block(s, size));
+  add(BlockKind::kMemory, memory_block(s));
+  add(BlockKind::kCollectives, collectives_block(s, size));
+  add(BlockKind::kChecks, checks_block(s));
+  add(BlockKind::kSections, sections_block(s));
+  add(BlockKind::kObserver, observer_block(s));
   for (const std::string& word : s.run.command) page.command += (page.command.empty() ? "" : " ") + word;
   for (const auto& [program, version] : s.run.versions) page.versions.push_back(program + " " + version);
   return page;
+}
+
+const Block* block_of(const Page& page, BlockKind kind) {
+  const auto found = std::ranges::find(page.blocks, kind, &Block::kind);
+  return found == page.blocks.end() ? nullptr : &*found;
 }
 
 }  // namespace stepscope

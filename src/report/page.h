@@ -91,9 +91,24 @@ struct Cards {
 
 using Element = std::variant<Phrases, Lines, Table, LedgerChart, RankBars, StepChart, HeatMap, FindingList, Cards>;
 
+enum class BlockKind : unsigned char {
+  kLedger,
+  kFindings,
+  kStepTime,
+  kSteps,
+  kEpochs,
+  kRanks,
+  kMemory,
+  kCollectives,
+  kChecks,
+  kSections,
+  kObserver,
+};
+
 struct Block {
   std::string title, aside;  // aside: what the figures are, in a few words
   std::vector<Element> elements;
+  BlockKind kind = BlockKind::kLedger;
 };
 
 struct Page {
@@ -112,5 +127,8 @@ struct PageSize {
 };
 
 Page build_page(const Snapshot& snapshot, const PageSize& size);
+
+// For views that do not show everything below each other. Null where the page has nothing of it.
+const Block* block_of(const Page& page, BlockKind kind);
 
 }  // namespace stepscope

@@ -4,6 +4,7 @@
 #include "report/evidence_table.h"
 #include "report/page_blocks.h"
 #include "report/rank_rows.h"
+#include "report/rank_table.h"
 
 namespace stepscope {
 namespace {
@@ -13,49 +14,6 @@ std::string rank_cell(std::optional<int> rank) { return rank ? formatted("{}", *
 std::string step_row_label(const std::string& name) {
   return name == "step" ? "step (wall)" : name == "stall" ? "waiting + transfer" : category_label(name);
 }
-
-std::string phase_cell(const RankStat& rank, const char* phase) {
-  const auto found = rank.phase_ms.find(phase);
-  return format_ms_bare(found == rank.phase_ms.end() ? std::nullopt : found->second);
-}
-
-// Shown only where some rank has it: a column of dashes tells nothing.
-struct RankColumn {
-  Column column;
-  std::string (*cell)(const RankStat&);
-  bool (*known)(const RankStat&) = nullptr;  // null: always shown
-};
-
-const RankColumn kRankColumns[] = {
-    {{.title = "Rank"}, [](const RankStat& r) { return formatted("{}", r.rank); }},
-    {{.title = "Host", .right = false, .priority = 2}, [](const RankStat& r) { return r.hostname; }},
-    {{.title = "Steps", .priority = 6}, [](const RankStat& r) { return format_count(r.steps); }},
-    {{.title = "Step", .unit = "ms"}, [](const RankStat& r) { return format_ms_bare(r.step_ms); }},
-    {{.title = "Own", .unit = "ms", .priority = 1}, [](const RankStat& r) { return format_ms_bare(r.own_ms); }},
-    {{.title = "Waits", .unit = "ms", .priority = 1}, [](const RankStat& r) { return format_ms_bare(r.stall_ms); }},
-    {{.title = "Delays others", .unit = "ms", .priority = 1},
-     [](const RankStat& r) { return format_ms_bare(r.caused_wait_ms); }},
-    {{.title = "Input", .unit = "ms", .priority = 3}, [](const RankStat& r) { return phase_cell(r, "input_wait"); }},
-    {{.title = "Forward", .unit = "ms", .priority = 3}, [](const RankStat& r) { return phase_cell(r, "forward"); }},
-    {{.title = "Backward", .unit = "ms", .priority = 3}, [](const RankStat& r) { return phase_cell(r, "backward"); }},
-    {{.title = "Optimizer", .unit = "ms", .priority = 4}, [](const RankStat& r) { return phase_cell(r, "optimizer"); }},
-    {{.title = "CPU", .priority = 7},
-     [](const RankStat& r) { return format_percent(r.cpu_share); },
-     [](const RankStat& r) { return r.cpu_share.has_value(); }},
-    {{.title = "Peak RSS", .priority = 7},
-     [](const RankStat& r) { return format_bytes(r.rss_peak_bytes); },
-     [](const RankStat& r) { return r.rss_peak_bytes.has_value(); }},
-    {{.title = "Samples/s", .priority = 8},
-     [](const RankStat& r) { return format_value("", r.samples_per_s); },
-     [](const RankStat& r) { return r.samples_per_s.has_value(); }},
-    {{.title = "Tokens/s", .priority = 9},
-     [](const RankStat& r) { return format_value("", r.tokens_per_s); },
-     [](const RankStat& r) { return r.tokens_per_s.has_value(); }},
-    {{.title = "MFU", .priority = 9},
-     [](const RankStat& r) { return format_share(r.mfu); },
-     [](const RankStat& r) { return r.mfu.has_value(); }},
-    {{.title = "State", .right = false}, [](const RankStat& r) { return rank_state_text(r); }},
-};
 
 }  // namespace
 
@@ -82,23 +40,7 @@ Block ranks_block(const Snapshot& s, const PageSize& size) {
   Block block{"Ranks", "per step; own: without waiting for others; delays others: how long they wait for it", {}};
   if (s.ranks.empty()) return block;
   const std::vector<const RankStat*> ranks = ranks_to_show(s, size.ranks);
-  const std::set<int> culprits = culprit_ranks(s);
-  Table table;
-  std::vector<const RankColumn*> columns;
-  for (const RankColumn& c : kRankColumns) {
-    const bool one_host = c.column.title == "Host" && s.run.nodes <= 1;
-    const bool known =
-        !c.known || std::any_of(ranks.begin(), ranks.end(), [&](const RankStat* r) { return c.known(*r); });
-    if (one_host || !known) continue;
-    columns.push_back(&c);
-    table.columns.push_back(c.column);
-  }
-  for (const RankStat* r : ranks) {
-    std::vector<std::string> cells;
-    for (const RankColumn* c : columns) cells.push_back(c->cell(*r));
-    table.add(std::move(cells), culprits.contains(r->rank) ? RowMark::kCulprit : RowMark::kNone);
-  }
-  block.elements.emplace_back(std::move(table));
+  block.elements.emplace_back(rank_table(s, ranks, rank_columns(s, ranks)));
   if (ranks.size() < s.ranks.size()) {
     block.elements.emplace_back(
         Lines{{formatted("{} of {} ranks: those that delay others most. All are in final_summary.json.", ranks.size(),

@@ -110,6 +110,12 @@ size_t display_width(std::string_view text) {
   return width;
 }
 
+Glyph next_glyph(std::string_view text, size_t& pos) {
+  const size_t begin = pos;
+  const size_t columns = width_of(next_code_point(text, pos));
+  return {text.substr(begin, pos - begin), columns};
+}
+
 std::string clip(std::string_view text, size_t columns) {
   if (display_width(text) <= columns) return std::string(text);
   if (columns == 0) return "";

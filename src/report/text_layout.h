@@ -17,6 +17,13 @@ std::string printable(std::string_view text);
 // Columns that printable UTF-8 takes on a terminal: wide East Asian and emoji count 2, combining marks 0.
 size_t display_width(std::string_view text);
 
+// The character at `pos` of printable text, and how many columns it takes; moves behind it.
+struct Glyph {
+  std::string_view bytes;
+  size_t columns = 0;
+};
+Glyph next_glyph(std::string_view text, size_t& pos);
+
 // At most `columns` columns of `text`; where something is cut, the last column is an ellipsis.
 std::string clip(std::string_view text, size_t columns);
 

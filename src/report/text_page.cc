@@ -5,31 +5,38 @@
 
 namespace stepscope {
 
-std::string_view ink::of(Severity severity) {
-  return severity == Severity::kCrit ? kRed : severity == Severity::kWarn ? kYellow : kGreen;
-}
-
-void TextPage::line(const std::vector<Piece>& pieces) {
+void TextPage::line(const Line& pieces) {
+  Line& line = lines_.emplace_back();
   size_t room = columns_;
-  std::string plain_tail;  // blanks that are only written when something follows
+  std::string blanks;  // only kept when something follows
   for (const Piece& piece : pieces) {
     std::string text = clip(printable(piece.text), room);
     room -= display_width(text);
     const size_t end = text.find_last_not_of(' ') + 1;
     if (end == 0) {
-      plain_tail += text;
+      blanks += text;
       continue;
     }
-    out_ += plain_tail;
-    plain_tail = text.substr(end);
+    if (!blanks.empty()) line.push_back({blanks});
+    blanks = text.substr(end);
     text.resize(end);
-    if (color_ && !piece.style.empty()) {
-      out_.append("\x1b[").append(piece.style).append("m").append(text).append("\x1b[0m");
-    } else {
-      out_ += text;
-    }
+    line.push_back({std::move(text), piece.style});
   }
-  out_ += '\n';
+}
+
+std::string TextPage::text(bool color) const {
+  std::string out;
+  for (const Line& line : lines_) {
+    for (const Piece& piece : line) {
+      const std::string parameters = color ? sgr(piece.style) : "";
+      if (parameters.empty())
+        out += piece.text;
+      else
+        out.append("\x1b[").append(parameters).append("m").append(piece.text).append("\x1b[0m");
+    }
+    out += '\n';
+  }
+  return out;
 }
 
 void TextPage::rule() { line({{repeat("─", columns_), ink::kDim}}); }
@@ -39,8 +46,7 @@ void TextPage::heading(std::string_view title, std::string_view aside) {
   line({{std::string(title), ink::kBold}, {aside.empty() ? "" : "  " + std::string(aside), ink::kDim}});
 }
 
-void TextPage::labelled(std::string_view label, const std::vector<std::string>& lines, size_t margin,
-                        std::string_view style) {
+void TextPage::labelled(std::string_view label, const std::vector<std::string>& lines, size_t margin, Ink style) {
   std::string head = pad_right(printable(label), margin);
   for (const std::string& part : lines) {
     line({{head, ink::kDim}, {part, style}});
@@ -48,12 +54,11 @@ void TextPage::labelled(std::string_view label, const std::vector<std::string>& 
   }
 }
 
-void TextPage::paragraph(std::string_view label, std::string_view text, size_t margin, std::string_view style) {
+void TextPage::paragraph(std::string_view label, std::string_view text, size_t margin, Ink style) {
   labelled(label, wrap(printable(text), columns_ - margin), margin, style);
 }
 
-void TextPage::phrases(std::string_view label, const std::vector<std::string>& items, size_t margin,
-                       std::string_view style) {
+void TextPage::phrases(std::string_view label, const std::vector<std::string>& items, size_t margin, Ink style) {
   std::vector<std::string> clean;
   for (const std::string& item : items) clean.push_back(printable(item));
   labelled(label, wrap_items(clean, " · ", columns_ - margin), margin, style);
@@ -64,9 +69,7 @@ void TextPage::table(const Table& table) {
   for (const std::string& head : lines.head) line({{"  "}, {head, ink::kDim}});
   for (size_t i = 0; i < lines.rows.size(); ++i) {
     const RowMark mark = table.rows[i].mark;
-    const std::string_view style = mark == RowMark::kCulprit  ? ink::kYellow
-                                   : mark == RowMark::kStrong ? ink::kBold
-                                                              : ink::kPlain;
+    const Ink style = mark == RowMark::kCulprit ? ink::kYellow : mark == RowMark::kStrong ? ink::kBold : ink::kPlain;
     line({{mark == RowMark::kCulprit ? "▸ " : "  ", style}, {lines.rows[i], style}});
   }
 }

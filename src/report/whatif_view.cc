@@ -25,7 +25,7 @@ std::string title(Straggling straggling) {
                                              : "NO STRAGGLING";
 }
 
-std::string_view style_of(Straggling straggling) {
+Ink style_of(Straggling straggling) {
   return straggling == Straggling::kClear ? ink::kRed : straggling == Straggling::kSlight ? ink::kYellow : ink::kGreen;
 }
 
@@ -170,7 +170,7 @@ OrderedJson verdict_json(const Slowdown& s, const Verdict& verdict) {
 
 std::string whatif_text(const Slowdown& s, const std::string& trace, const TextOptions& options) {
   const Verdict verdict = replay::judge_cause(s);
-  TextPage page(static_cast<size_t>(std::clamp(options.columns, 60, 400)), options.color);
+  TextPage page(static_cast<size_t>(std::clamp(options.columns, 60, 400)));
   page.line({{"stepscope whatif", ink::kBold}, {"  " + trace}});
   page.rule();
   page.blank();
@@ -189,7 +189,7 @@ std::string whatif_text(const Slowdown& s, const std::string& trace, const TextO
   group_table(page, "By stage", s.by_stage);
   group_table(page, "By data-parallel rank", s.by_dp_rank);
   worker_table(page, s);
-  return page.text();
+  return page.text(options.color);
 }
 
 std::string whatif_json(const Slowdown& s, const std::string& trace) {

@@ -114,6 +114,12 @@ std::string life_detail(const RankLife& life) {
     out["dropped_batches"] = life.dropped_batches;
     out["dropped_ns"] = life.dropped_ns;
   }
+  for (const StartupMeeting& m : life.startup_meetings)
+    out["startup_meetings"].push_back({{"group", m.group},
+                                       {"sequence", m.sequence},
+                                       {"waited", m.waited},
+                                       {"begin_ns", m.begin_ns},
+                                       {"end_ns", m.end_ns}});
   if (life.device_memory_bytes) out["device_memory_bytes"] = life.device_memory_bytes;
   for (const OutOfMemory& oom : life.out_of_memory) out["out_of_memory"].push_back(oom_json(oom));
   out["startup_ns"] = ledger_json(life.startup);
@@ -150,6 +156,17 @@ void read_life_detail(std::string_view text, RankLife& life) {
   read_number(from, "group_destroyed", life.group_destroyed);
   if (const auto found = from.find("device"); found != from.end() && found->is_string())
     life.device = found->get<std::string>();
+  if (const auto found = from.find("startup_meetings"); found != from.end() && found->is_array())
+    for (const json& item : *found) {
+      if (!item.is_object() || life.startup_meetings.size() >= RankLife::kMaxStartupMeetings) break;
+      StartupMeeting m;
+      read_number(item, "group", m.group);
+      read_number(item, "sequence", m.sequence);
+      read_number(item, "waited", m.waited);
+      read_number(item, "begin_ns", m.begin_ns);
+      read_number(item, "end_ns", m.end_ns);
+      life.startup_meetings.push_back(m);
+    }
   if (const auto found = from.find("training_loaders"); found != from.end() && found->is_array())
     for (const json& item : *found)
       if (item.is_number_unsigned() && life.training_loaders.size() < kMaxLoaders)

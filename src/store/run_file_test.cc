@@ -266,6 +266,7 @@ TEST(RunFile, FactsComeBackAsTheyWere) {
     life.startup[index(Category::kStartup)] = 1234567;
     life.unavailable = {"gpu: none"};
     life.device_memory_bytes = 80ull << 30;
+    life.startup_meetings = {{1, 7, true, 1'000'000'000, 12'000'000'000}, {0, 1ull << 32, false, 5, 5}};
     life.out_of_memory = {{.requested_bytes = 5ull << 30,
                            .largest_free_block_bytes = 1 << 20,
                            .grown_bytes = 77,
@@ -298,6 +299,11 @@ TEST(RunFile, FactsComeBackAsTheyWere) {
   const auto lives = reader->lives().value();
   ASSERT_EQ(lives.size(), 1u);
   EXPECT_EQ(lives[0].exit_signal, 9);
+  ASSERT_EQ(lives[0].startup_meetings.size(), 2u);
+  EXPECT_TRUE(lives[0].startup_meetings[0].waited);
+  EXPECT_EQ(lives[0].startup_meetings[0].group, 1u);
+  EXPECT_EQ(lives[0].startup_meetings[0].end_ns, 12'000'000'000);
+  EXPECT_EQ(lives[0].startup_meetings[1].sequence, 1ull << 32);
   EXPECT_EQ(lives[0].exit_code, -1);
   EXPECT_EQ(lives[0].exception, "ValueError: x y");
   EXPECT_EQ(lives[0].last_step_ns, 1'000'500'000'000);

@@ -27,25 +27,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+import strikes as do
+from strikes import Fault
+
+from drivers import bare, brief, quiet, read
+from jobs import Job, Outcome, observed, python, torchrun
+
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "truth")]
-
-import strikes as do  # noqa: E402
-from launching import (  # noqa: E402
-    PYTHON,
-    STEPSCOPE,
-    Job,
-    Outcome,
-    bare,
-    bare_command,
-    brief,
-    bury,
-    descendants,
-    read_summary,
-    require_binary,
-)
-from strikes import Fault  # noqa: E402
-
 JOB, WRAPPER = HERE / "job.py", HERE.parent / "truth" / "wrapper.py"
 NAME = "job"
 STARTUP_S, END_S = 180, 120  # generous: a loaded machine imports torch slowly
@@ -67,8 +57,9 @@ class Result:
     seconds: float = 0.0
 
 
-def losses(text: str) -> dict[tuple[int, int], str]:
+def losses(outcome: Outcome) -> dict[tuple[int, int], str]:
     """(rank, step) → loss bits."""
+    text = "\n".join(outcome.lines("CHAOS "))
     return {(int(r), int(i)): bits for r, i, bits in re.findall(r"CHAOS rank=(\d) pid=\d+ step=(\d+) loss=(\w+)", text)}
 
 
@@ -86,20 +77,8 @@ class Places:
         self.logs.mkdir(parents=True)
         self.out = scratch / "out"
 
-    def command(self, steps: int) -> list[str]:
-        run = [
-            str(STEPSCOPE),
-            "run",
-            "--run-name",
-            NAME,
-            "--logs-dir",
-            str(self.logs),
-            "--",
-            str(PYTHON),
-            str(WRAPPER),
-            str(self.scratch / "rc.json"),
-            *bare_command(JOB, [], 2),
-        ]
+    def command(self) -> list[str]:
+        run = observed(self.logs, NAME, "--", python(), WRAPPER, self.scratch / "rc.json", *torchrun(2, JOB))
         if not self.fault.needs_mounts():
             return run
         what, size = (self.logs, "256k") if self.fault.kind == "disk_full" else (Path("/dev/shm"), "8m")
@@ -120,7 +99,7 @@ class Places:
 def strike(job: Job, places: Places, fault: Fault, rng: random.Random) -> str:
     text = "\n".join(line for _, line in job.lines())
     rank_pid = pids(text).get(fault.rank)
-    family = descendants(job.id)
+    family = job.mark.alive()
     launcher = job.process.pid
     kind = fault.kind
     if kind in ("kill_rank", "stop_rank") and rank_pid is None:
@@ -167,7 +146,7 @@ def wait_for_moment(job: Job, fault: Fault) -> bool:
 def wait_for_orphans(job: Job, places: Places) -> None:
     """The launcher was killed: the training and the agent go on; until both are gone."""
     end = time.monotonic() + END_S
-    while time.monotonic() < end and descendants(job.id):
+    while time.monotonic() < end and job.mark.alive():
         time.sleep(0.05)
 
 
@@ -186,7 +165,7 @@ def run_job(index: int, seed: int, steps: int, reference: dict, keep: Path | Non
     scratch = Path(tempfile.mkdtemp(prefix=f"stepscope-chaos-{index}-"))
     try:
         places = Places(scratch, fault)
-        job = Job(places.command(steps), {"CHAOS_STEPS": str(steps)})
+        job = Job(places.command(), quiet(CHAOS_STEPS=str(steps)))
         if wait_for_moment(job, fault):
             victim = pids("\n".join(line for _, line in job.lines())).get(fault.rank)
             result.struck = alive(victim) or fault.kind == "shm_full"
@@ -199,9 +178,8 @@ def run_job(index: int, seed: int, steps: int, reference: dict, keep: Path | Non
         if fault.kind == "kill_launcher":
             job.process.wait()
             wait_for_orphans(job, places)
-        outcome = job.finish(END_S)
-        left = bury(job.id)
-        outcome.folder, outcome.summary = read_summary(places.final_logs(), NAME)
+        outcome = read(job.finish(END_S), places.final_logs() / NAME)
+        left = job.bury()
         record = scratch / "rc.json"
         result.own_rc = json.loads(record.read_text())["rc"] if record.exists() else None
         result.rc = outcome.rc
@@ -234,7 +212,7 @@ def judge(r: Result, fault: Fault, outcome: Outcome, steps: int, reference: dict
         r.wrong.append("the launch command's exit code was not recorded")
     elif fault.kind != "kill_launcher" and outcome.rc != r.own_rc:
         r.wrong.append(f"exit: {outcome.rc}, the launch command's own is {r.own_rc}")
-    got = losses(outcome.stdout)
+    got = losses(outcome)
     r.last_step = [max((i for rank, i in got if rank == k), default=-1) for k in range(2)]
     judge_lines(r, fault, outcome, got, steps, reference)
     all_done = outcome.stdout.count(" done") == 2
@@ -375,12 +353,11 @@ def main() -> int:
     p.add_argument("--out", type=Path, help="results, a JSON line per job; jobs in it are not run again")
     p.add_argument("--keep", type=Path, help="keep folder and output of wrong jobs here")
     a = p.parse_args()
-    require_binary()
     indexes = [int(x) for x in a.only.split(",")] if a.only else list(range(a.jobs))
     if a.kinds:
         indexes = [i for i in indexes if Fault.draw(a.seed * 100_003 + i, a.steps).kind in a.kinds.split(",")]
     reference_run = bare(JOB, [], 2, env={"CHAOS_STEPS": str(a.steps)}, timeout_s=STARTUP_S)
-    reference = losses(reference_run.stdout)
+    reference = losses(reference_run)
     if len(reference) != 2 * a.steps:
         sys.exit("the reference run without stepscope failed:\n" + reference_run.stderr[-2000:])
     results = load(a.out, a.seed)

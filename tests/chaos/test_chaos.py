@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from strikes import KINDS, Fault
+
+import jobs
 
 HERE = Path(__file__).resolve().parent
 
@@ -19,10 +20,5 @@ def test_a_seed_draws_the_same_fault_again() -> None:
 
 @pytest.mark.slow
 def test_six_random_faults(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, str(HERE / "run_chaos.py"), "--jobs", "6", "--seed", "2026", "--keep", str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=1200,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    words = [HERE / "run_chaos.py", "--jobs", "6", "--seed", "2026", "--keep", tmp_path]
+    jobs.run([sys.executable, *words], timeout_s=1200).check()

@@ -7,7 +7,9 @@ import os
 from pathlib import Path
 
 import pytest
-from compat_runs import ROOT, Run
+from compat_runs import Run
+
+from jobs import ROOT
 
 EXAMPLES = ROOT / "examples"
 SCRIPTS = sorted(EXAMPLES.glob("*.py"))
@@ -19,7 +21,7 @@ def run(tmp_path: Path, name: str, *args: str, options: tuple[str, ...] = ()) ->
 
 def assert_trained(done: Run) -> None:
     """All 40 steps, as the script counts them, with their phases."""
-    assert "steps 40" in done.out and done.steps == 40
+    assert "steps 40" in done.stdout and done.steps == 40
     assert {"forward", "backward", "optimizer"} <= done.phases
 
 
@@ -47,7 +49,7 @@ def test_memory_creep(tmp_path: Path) -> None:
 def test_hugging_face_trainer(tmp_path: Path) -> None:
     needs("transformers", "accelerate")
     done = run(tmp_path, "hf_trainer.py")
-    assert "steps 40" in done.out and done.steps == 40
+    assert "steps 40" in done.stdout and done.steps == 40
     job = done.summary["ledger"]["job"]
     assert job["validation"]["ms"] > 0 and job["checkpoint"]["ms"] > 0
 
@@ -78,7 +80,7 @@ def test_monai(tmp_path: Path) -> None:
 def test_ray_train(tmp_path: Path) -> None:
     needs("ray.train")
     done = run(tmp_path, "ray_train.py")
-    assert "steps 40" in done.out + done.err and done.steps == 40
+    assert "steps 40" in done.stdout + done.stderr and done.steps == 40
     assert len(done.summary["per_rank"]) == 2
 
 
@@ -87,5 +89,5 @@ def test_deepspeed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     needs("deepspeed")
     monkeypatch.setenv("DS_ACCELERATOR", "cpu")
     done = run(tmp_path, "deepspeed_zero.py", "--nproc-per-node", "2")
-    assert "steps 40" in done.out and done.steps == 40
+    assert "steps 40" in done.stdout and done.steps == 40
     assert len(done.summary["per_rank"]) == 2

@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import re
-import subprocess
 
 import pytest
-from compat_runs import BINARY, ROOT, python_env
+from compat_runs import stepscope
+
+from jobs import ROOT
 
 PAGE = (ROOT / "docs/from-traceml.md").read_text()
 NOTHING = "–"
@@ -130,8 +131,7 @@ def exists(name: str) -> None:
 
 
 def help_of(verb: str) -> str:
-    done = subprocess.run([BINARY, verb, "--help"], env=python_env(), capture_output=True, text=True, check=True)
-    return done.stdout
+    return stepscope(ROOT, verb, "--help").check().stdout
 
 
 def test_every_name_of_traceml_has_a_row() -> None:
@@ -147,7 +147,7 @@ def test_every_row_names_something_of_ours_or_says_why_not() -> None:
 
 
 def test_commands_and_options_exist() -> None:
-    front = subprocess.run([BINARY, "--help"], env=python_env(), capture_output=True, text=True, check=True).stdout
+    front = stepscope(ROOT, "--help").check().stdout
     helps: dict[str, str] = {}
     for theirs, ours, _ in rows():
         if match := re.fullmatch(r"`stepscope (\w+)`", ours):

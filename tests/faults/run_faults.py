@@ -18,12 +18,14 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+import judge
+
+from drivers import bare, brief, key_values, observe, table
+from jobs import Outcome
+
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "truth")]
-
-import judge  # noqa: E402
-from launching import Outcome, bare, brief, key_values, observe, require_binary, table  # noqa: E402
-
 SCRIPTS = HERE / "scripts"
 NORMAL_END = ("control", "slow", "memory", "numerics")  # classes whose job ends with 0 although the fault is on
 HEADER = ["id", "tool", "fault", "expected", "got", "first", "detected", "cost", "unattr", "rc", "ok"]
@@ -179,7 +181,6 @@ def main() -> int:
     )
     p.add_argument("--keep", type=Path, help="keep the run folders here")
     a = p.parse_args()
-    require_binary()
     verdicts: list[Verdict] = []
     cache: dict = {}
     with tempfile.TemporaryDirectory(prefix="stepscope-faults-") as scratch:

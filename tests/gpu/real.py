@@ -8,55 +8,43 @@ import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+import jobs
+import ring
+from injected import shm_folder
+from package import package_folder
+
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "support"))
-
-import ring  # noqa: E402
-
 FORWARD, BACKWARD, OWN, OPTIMIZER, H2D, WAIT = 8, 6, 7, 4, 17, 13
 MARK, BEGIN, END = 0, 1, 2
 HASH_OP = 56
-
-
-def package() -> Path:
-    import importlib.util
-
-    named = os.environ.get("STEPSCOPE_TEST_PACKAGE")
-    return Path(named) if named else Path(importlib.util.find_spec("stepscope").origin).parent
 
 
 def start(
     job: list[str], ranks: int, hooked: bool, env: dict[str, str], timeout: float
 ) -> tuple[str, list[ring.Ring], int]:
     """Runs a job; returns its stdout and stderr, its rings by rank, and its exit code."""
-    shm = Path(tempfile.mkdtemp(prefix="ss-real-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None))
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("STEPSCOPE", "RANK", "WORLD_SIZE"))}
-    path = []
+    shm = shm_folder()
+    path, alone = list(filter(None, [os.environ.get("PYTHONPATH")])), {}
     if hooked:
-        environment["STEPSCOPE_SHM"] = str(shm)
-        path = [str(package() / "_inject"), str(package().parent)]
-        if ranks == 0:
-            environment.update(RANK="0", WORLD_SIZE="1", LOCAL_RANK="0")
-    environment["PYTHONPATH"] = os.pathsep.join([*path, *filter(None, [environment.get("PYTHONPATH")])])
-    environment.update(env)
-    launch = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"] if ranks else []
+        path = [str(package_folder() / "_inject"), str(package_folder().parent), *path]
+        alone = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"} if ranks == 0 else {}
+        alone["STEPSCOPE_SHM"] = str(shm)
+    environment = jobs.environment(**{"PYTHONPATH": os.pathsep.join(path), **alone, **env})
     try:
-        done = subprocess.run(
-            [sys.executable, *launch, *job],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
-        return done.stdout + done.stderr, ring.read_all(shm), done.returncode
-    except subprocess.TimeoutExpired as error:
-        return f"TIMEOUT after {timeout} s\n{error.stdout}\n{error.stderr}", ring.read_all(shm), -1
+        done = jobs.run(jobs.torchrun(ranks, *job), environment, timeout_s=timeout)
+        return done.stdout + done.stderr, ring.read_all(shm), done.rc
     finally:
         shutil.rmtree(shm, ignore_errors=True)
+
+
+def observed(job: list[str], ranks: int, logs: Path, name: str, env: dict[str, str], *options: str) -> jobs.Job:
+    """Starts a job under `stepscope run`, with the package under test."""
+    words = jobs.observed(logs, name, *options, "--", *jobs.torchrun(ranks, *job))
+    return jobs.Job(words, jobs.environment(STEPSCOPE_PYTHON_DIR=str(package_folder()), **env))
 
 
 def train(

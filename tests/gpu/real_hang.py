@@ -10,18 +10,16 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 
 import real
+
+import jobs
 
 JOB = str(real.HERE / "jobs" / "hang_gpu.py")
 TIMEOUT_S = 100.0
@@ -48,48 +46,23 @@ RUNS = [
 def run(fault: str, who: int, step: int, sync: bool, keep: Path | None) -> dict:
     folder = Path(tempfile.mkdtemp(prefix="stepscope-hang-"))
     name = f"{fault}-{who}-{step}-{'sync' if sync else 'ahead'}"
-    command = [os.environ["STEPSCOPE_BINARY"], "run", "--run-name", name, "--logs-dir", str(folder), "--"]
-    command += [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    command += [JOB, fault, str(who), str(step)]
-    env = os.environ | {"HANG_SECONDS": str(TIMEOUT_S), "HANG_SYNC": str(int(sync)), "PYTHONUNBUFFERED": "1"}
-    job = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
-    said: list[tuple[float, str]] = []
-    out: list[str] = []
-
-    def read(pipe, into) -> None:
-        for line in iter(pipe.readline, b""):
-            into(line.decode(errors="replace"))
-
-    readers = [
-        threading.Thread(target=read, args=(job.stderr, lambda line: said.append((time.time(), line)))),
-        threading.Thread(target=read, args=(job.stdout, out.append)),
-    ]
-    for reader in readers:
-        reader.start()
-    begin = time.monotonic()
-    while job.poll() is None and time.monotonic() - begin < TIMEOUT_S + 60:
-        if any("HANG" in line for _, line in said):
-            time.sleep(3)  # for the stacks
-            break
-        time.sleep(0.1)
+    env = {"HANG_SECONDS": str(TIMEOUT_S), "HANG_SYNC": str(int(sync)), "PYTHONUNBUFFERED": "1"}
+    job = real.observed([JOB, fault, str(who), str(step)], 2, folder, name, env)
+    if job.wait_for("HANG", TIMEOUT_S + 60):
+        time.sleep(3)  # for the stacks
     for number in (signal.SIGINT, signal.SIGCONT):
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(job.pid, number)
-    try:
-        job.wait(60)
-    except subprocess.TimeoutExpired:
-        os.killpg(job.pid, signal.SIGKILL)
-        job.wait()
-    for reader in readers:
-        reader.join(10)
-    faults = [float(at) for at in re.findall(r"fault (\d+\.\d+)", "".join(out))]
-    hang_at = next((at for at, line in said if "HANG" in line), None)
-    row: dict = {"fault": fault, "rank": who, "step": step, "sync": sync, "rc": job.returncode}
+            job.signal_group(number)
+    done = job.finish(60)
+    job.bury()
+    faults = [float(at) for at in re.findall(r"fault (\d+\.\d+)", done.stdout)]
+    now = time.time() - time.monotonic()  # the job tells the time of day
+    hang_at = next((now + at for at, line in job.complaints() if "HANG" in line), None)
+    row: dict = {"fault": fault, "rank": who, "step": step, "sync": sync, "rc": done.rc}
     row["said_after_s"] = round(hang_at - max(faults), 1) if hang_at and faults else None
-    try:
-        summary = json.loads((folder / name / "final_summary.json").read_text())
-    except (OSError, ValueError) as error:
-        row["wrong"] = [f"no summary: {error}"]
+    summary = jobs.summary(folder / name)
+    if summary is None:
+        row["wrong"] = ["no summary"]
         return row
     hang = next((f for f in summary["findings"] if f["kind"] == "HANG"), None)
     row["status"] = summary["run"]["status"]
@@ -99,7 +72,7 @@ def run(fault: str, who: int, step: int, sync: bool, keep: Path | None) -> dict:
     elif hang is None:
         wrong.append("no HANG")
         row["findings"] = [(f["kind"], f["severity"], f["title"]) for f in summary["findings"]]
-        row["stderr"] = [line for _, line in said][-8:]
+        row["stderr"] = [line for _, line in job.complaints()][-8:]
     else:
         causes, text = TRUTH[fault]
         places = {e.get("rank"): e["text"] for e in hang["evidence"] if e["name"] == "where"}

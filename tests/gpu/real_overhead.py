@@ -63,7 +63,7 @@ def become(arguments: list[str], watched: bool, env: dict[str, str], out: Path, 
         sys.argv = [TRAIN, *arguments]
         if watched:
             os.environ["STEPSCOPE_SHM"] = shm
-            runpy.run_path(str(real.package() / "_inject" / "sitecustomize.py"))
+            runpy.run_path(str(real.package_folder() / "_inject" / "sitecustomize.py"))
         runpy.run_path(TRAIN, run_name="__main__")
         code = 0
     except BaseException:

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import shutil
-import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import real
+
+import jobs
 
 TRAIN = str(real.HERE / "jobs" / "train_gpu.py")
 ONSET = 20
@@ -36,7 +35,7 @@ class Job:
     env: dict[str, str] | None = None
 
 
-def jobs(gpus: int) -> dict[str, Job]:
+def jobs_of(gpus: int) -> dict[str, Job]:
     last = gpus - 1
 
     def late(fault: str, *more: str) -> list[str]:
@@ -151,43 +150,23 @@ def right(job: Job, gpus: int, summary: dict) -> bool:
     return False
 
 
-def run(name: str, job: Job, gpus: int, logs: Path, binary: str) -> bool:
-    launch = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={job.ranks}"] if job.ranks else []
-    command = [
-        binary,
-        "run",
-        "--keep-rings",
-        "--run-name",
-        name,
-        "--logs-dir",
-        str(logs),
-        "--",
-        sys.executable,
-        *launch,
-        TRAIN,
-        *job.arguments,
-    ]
-    try:
-        done = subprocess.run(
-            command, env={**os.environ, **(job.env or {})}, capture_output=True, text=True, timeout=100, check=False
-        )
-        code, said = done.returncode, done.stdout + done.stderr
-    except subprocess.TimeoutExpired as error:
-        code, said = -1, f"TIMEOUT {error.stdout} {error.stderr}"
-    try:
-        summary = json.loads((logs / name / "final_summary.json").read_text())
-    except (OSError, ValueError) as error:
-        return real.report(name, False, code=code, error=str(error), out=said[-2000:])
+def run(name: str, job: Job, gpus: int, logs: Path) -> bool:
+    running = real.observed([TRAIN, *job.arguments], job.ranks, logs, name, job.env or {}, "--keep-rings")
+    done = running.finish(100)
+    running.bury()
+    summary, said = jobs.summary(logs / name), done.stdout + done.stderr
+    if summary is None:
+        return real.report(name, False, code=done.rc, error="no summary", out=said[-2000:])
     ledger = {
         k: round(v["share"], 3) for k, v in ((summary.get("ledger") or {}).get("job") or {}).items() if v.get("share")
     }
     return real.report(
         name,
         right(job, gpus, summary),
-        code=code,
+        code=done.rc,
         findings=[short(f) for f in summary["findings"]],
         ledger=ledger,
-        lines=said[-1500:] if code and not job.kinds else "",
+        lines=said[-1500:] if done.rc and not job.kinds else "",
     )
 
 
@@ -197,15 +176,11 @@ def main() -> int:
     parser.add_argument("--jobs", default="")
     parser.add_argument("--keep", default="")
     arguments = parser.parse_args()
-    table = jobs(arguments.gpus)
-    binary = os.environ.get("STEPSCOPE_BINARY") or shutil.which("stepscope")
-    if not binary:
-        print("real_run: no stepscope binary (STEPSCOPE_BINARY)", file=sys.stderr)
-        return 2
+    table = jobs_of(arguments.gpus)
     print(json.dumps(real.versions()), flush=True)
     logs = Path(arguments.keep or tempfile.mkdtemp(prefix="ss-real-"))
     names = [n for n in arguments.jobs.split(",") if n] or list(table)
-    results = [run(n, table[n], arguments.gpus, logs, binary) for n in names]
+    results = [run(n, table[n], arguments.gpus, logs) for n in names]
     print(f"real_run: {sum(results)} of {len(results)} right", flush=True)
     return 0 if all(results) else 1
 

@@ -19,8 +19,9 @@ FOLDER=$(mktemp -d)
 trap 'rm -rf "$FOLDER"' EXIT
 "$PYTHON" -m zipfile -e "$WHEEL" "$FOLDER" || exit 2
 chmod +x "$FOLDER"/stepscope-*.data/scripts/stepscope
-STEPSCOPE_BINARY=$(echo "$FOLDER"/stepscope-*.data/scripts/stepscope)
-export STEPSCOPE_BINARY STEPSCOPE_PYTHON_DIR="$FOLDER" STEPSCOPE_TEST_PACKAGE="$FOLDER/stepscope" PYTHONPATH="$FOLDER${PYTHONPATH:+:$PYTHONPATH}"
+STEPSCOPE_BIN=$(echo "$FOLDER"/stepscope-*.data/scripts/stepscope)
+STEPSCOPE_PYTHON=$("$PYTHON" -c 'import sys; print(sys.executable)')
+export STEPSCOPE_BIN STEPSCOPE_PYTHON STEPSCOPE_TEST_PACKAGE="$FOLDER/stepscope" PYTHONPATH="$FOLDER${PYTHONPATH:+:$PYTHONPATH}"
 "$PYTHON" -c 'import stepscope._native as n; print("native:", n.__file__)' || exit 2
 PARTS=("$@")
 if [ ${#PARTS[@]} -eq 0 ] || [ "${PARTS[0]}" = all ]; then

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from hook_jobs import PACKAGE, make_runner
 
+import jobs
 import ring
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def python(code: str, shm=None, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        env=make_runner().environment(shm, env),
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+def python(code: str, shm=None, **env: str) -> jobs.Outcome:
+    return jobs.run([sys.executable, "-c", code], make_runner().environment(shm, env), timeout_s=120)
 
 
 def test_numbers_are_those_of_the_headers():
@@ -50,7 +44,7 @@ def test_import_is_cheap_and_leaves_torch_alone():
         "from stepscope import *\nassert 'torch' not in sys.modules\nassert dt < 0.1, dt\n"
         "print(stepscope.__version__)"
     )
-    assert done.returncode == 0, done.stderr
+    assert done.rc == 0, done.stderr
     assert re.fullmatch(r"\d+\.\d+\.\d+\n", done.stdout)
 
 
@@ -65,7 +59,7 @@ def test_everything_does_nothing_without_a_launcher():
         "assert s.summary() is None and s.final_summary() is None\n"
         "import os; print(os.environ.get('STEPSCOPE_SHM'))",
     )
-    assert (done.returncode, done.stdout) == (0, "None\n"), done.stderr
+    assert (done.rc, done.stdout) == (0, "None\n"), done.stderr
 
 
 def test_unknown_names_are_attribute_errors():
@@ -134,7 +128,7 @@ def test_disabled_means_off(run):
 @pytest.mark.parametrize("shm", ["/nonexistent/folder", "/proc/1"])
 def test_no_shared_memory_is_no_error(shm):
     done = python(API, STEPSCOPE_SHM=shm)
-    assert done.returncode == 0 and done.stderr == "", done.stderr
+    assert done.rc == 0 and done.stderr == "", done.stderr
 
 
 def test_final_summary_reads_the_file(tmp_path):

@@ -40,11 +40,18 @@ def test_identity(hooked):
     for box in hooked.rings:
         assert box.evidence & 2 and box.life & 1 and box.life & 2 and box.torn == 0
         assert box.count("InitGroup>") == box.count("InitGroup<") == 1
+        assert box.count("Rendezvous") == 2  # one for each model that is wrapped
         assert box.count("Teardown>") == box.count("Teardown<") == 1
 
 
 def test_training_is_bitwise_the_same(hooked, bare):
     assert hooked.said == bare.said
+
+
+def test_the_size_of_what_the_model_is_given(parts):
+    for part in parts:
+        sizes = {name: {r.b for r in part[name] if r.what == "Forward>"} for name in ("straggler", "no_sync")}
+        assert sizes == {"straggler": {32 * 256}, "no_sync": {4 * 8}}
 
 
 def test_rule_counts_the_steps(parts):

@@ -14,7 +14,7 @@ def hooked(run):
 def test_exceptions_are_the_users_own(hooked):
     said = hooked.said
     for name in ("forward", "backward", "closure", "optimizer", "loader", "saving", "scaler", "phase"):
-        assert said[name] == name, hooked.err[-3000:]
+        assert said[name] == name, hooked.stderr[-3000:]
 
 
 def test_ends_are_written(hooked):
@@ -33,8 +33,8 @@ def test_ends_are_written(hooked):
 
 def test_the_last_words(hooked):
     (box,) = hooked.rings
-    assert hooked.code == 1
-    assert "ValueError: NaN loss in batch 150" in hooked.err and "second line" in hooked.err
+    assert hooked.rc == 1
+    assert "ValueError: NaN loss in batch 150" in hooked.stderr and "second line" in hooked.stderr
     assert box.named(7) == ["ValueError: NaN loss in batch 150"]
     assert box.count("Exception") == 1
     assert box.life == 1 | 2 | 4

@@ -92,7 +92,7 @@ sys.path[:] = kept
 
 def hooked(done):
     done.check()
-    assert done.err == ""
+    assert done.stderr == ""
     (box,) = [b for b in done.rings if b.evidence]
     assert box.count("Optimizer<") == 3
 
@@ -123,4 +123,4 @@ def test_a_probe_alone_imports_nothing(run):
             FIRST["probe"] + "\nimport sys; print('torch' in sys.modules, 'stepscope' in sys.modules)",
         ]
     )
-    assert done.check().out == "False False\n"
+    assert done.check().stdout == "False False\n"

@@ -15,7 +15,7 @@ def evident(done):
 
 def test_a_process_without_torch_leaves_no_trace(run):
     done = run([sys.executable, "-c", "import json, sys; print('stepscope' in sys.modules)"]).check()
-    assert done.out == "False\n" and done.rings == []
+    assert done.stdout == "False\n" and done.rings == []
 
 
 def test_torch_without_training_leaves_no_trace(run):
@@ -63,27 +63,27 @@ def test_failing_sitecustomize_fails_as_it_would(run, tmp_path):
     (tmp_path / "sitecustomize.py").write_text("raise RuntimeError('user site is broken')\n")
     path = f"{PACKAGE / '_inject'}:{tmp_path}:{PACKAGE.parent}:{JOBS}"
     done = run("train.py", env={"PYTHONPATH": path}).check()
-    assert "user site is broken" in done.err and len(evident(done)) == 1
+    assert "user site is broken" in done.stderr and len(evident(done)) == 1
 
 
 def test_sitecustomize_and_usercustomize_run_once(run, tmp_path):
     (tmp_path / "sitecustomize.py").write_text("print('site')\n")
     (tmp_path / "usercustomize.py").write_text("print('user')\n")
     path = f"{PACKAGE / '_inject'}:{tmp_path}"
-    assert run([sys.executable, "-c", "print('main')"], env={"PYTHONPATH": path}).check().out == "site\nmain\n"
+    assert run([sys.executable, "-c", "print('main')"], env={"PYTHONPATH": path}).check().stdout == "site\nmain\n"
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     outside = [
         str(Path(sys.base_prefix, "bin", version)),
         "-c",
         "print('main')",
     ]  # virtual environments have no usercustomize
-    assert run(outside, env={"PYTHONPATH": path}).check().out == "site\nuser\nmain\n"
+    assert run(outside, env={"PYTHONPATH": path}).check().stdout == "site\nuser\nmain\n"
 
 
 @pytest.mark.parametrize("flags", [["-E"], ["-I"], ["-S"]])
 def test_ignored_environment_without_torch(run, flags):
     done = run([sys.executable, *flags, "-c", "import sys; print('stepscope' in sys.modules)"]).check()
-    assert done.out == "False\n" and done.err == "" and done.rings == []
+    assert done.stdout == "False\n" and done.stderr == "" and done.rings == []
 
 
 @pytest.mark.slow
@@ -95,7 +95,7 @@ def test_hooks_come_in_where_pythonpath_is_not_ours(run, flags, path):
     """By stepscope.pth in the site-packages of the training's interpreter."""
     code = f"import runpy, sys; sys.path.insert(0, {str(JOBS)!r}); runpy.run_path({str(JOBS / 'train.py')!r}, run_name='__main__')"
     done = run([sys.executable, *flags, "-c", code], env={"PYTHONPATH": path} if path else None).check()
-    assert done.err == ""
+    assert done.stderr == ""
     (box,) = evident(done)
     assert box.count("Optimizer<") == 3
 
@@ -106,19 +106,19 @@ def test_the_pth_file_is_silent_without_a_package(run, tmp_path):
     assert line.startswith("import ") and line.count("\n") == 1
     (tmp_path / "stepscope.pth").write_text(line)
     code = f"import site; site.addsitedir({str(tmp_path)!r}); print('on')"
-    assert run([sys.executable, "-c", code]).check().out == "on\n"
+    assert run([sys.executable, "-c", code]).check().stdout == "on\n"
     (tmp_path / "stepscope" / "_inject").mkdir(parents=True)
     (tmp_path / "stepscope" / "_inject" / "sitecustomize.py").write_bytes(
         (PACKAGE / "_inject/sitecustomize.py").read_bytes()
     )
     done = run([sys.executable, "-I", "-c", code]).check()
-    assert (done.out, done.err) == ("on\n", "")
+    assert (done.stdout, done.stderr) == ("on\n", "")
 
 
 @pytest.mark.slow
 def test_output_is_the_trainings_own(run):
     hooked, bare = run("train.py").check(), run("train.py", hooked=False).check()
-    assert hooked.out == bare.out and hooked.err == bare.err
+    assert hooked.stdout == bare.stdout and hooked.stderr == bare.stderr
 
 
 @pytest.mark.slow
@@ -127,4 +127,4 @@ def test_a_broken_package_is_no_error(run, tmp_path):
     (tmp_path / "stepscope" / "__init__.py").write_text("raise ImportError('broken install')\n")
     path = f"{PACKAGE / '_inject'}:{tmp_path}:{JOBS}"
     done = run([sys.executable, "-c", "import torch; print('fine')"], env={"PYTHONPATH": path}).check()
-    assert done.out == "fine\n"
+    assert done.stdout == "fine\n"

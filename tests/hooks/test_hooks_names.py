@@ -69,7 +69,7 @@ def test_members_are_named_by_ranges(run):
 
 def test_the_last_words_find_room(run):
     outcome = run("many_names.py", "exception", "0")
-    assert outcome.code == 1
+    assert outcome.rc == 1
     assert outcome.box.names_dropped > 0
     assert outcome.box.named(EXCEPTION) == ["ValueError: the last word"]
 

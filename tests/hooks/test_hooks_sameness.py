@@ -17,7 +17,7 @@ def seen(run) -> tuple[dict[str, Any], dict[str, Any]]:
     hooked = run("sameness.py", env={"RANK": "0", "WORLD_SIZE": "1"}).check()
     assert hooked.rings  # the hooks are in
     bare = run("sameness.py", hooked=False, env={"RANK": "0", "WORLD_SIZE": "1"}).check()
-    return json.loads(hooked.out), json.loads(bare.out)
+    return json.loads(hooked.stdout), json.loads(bare.stdout)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -51,4 +51,4 @@ print(' '.join(sorted(found)))
 
     done = run([sys.executable, "-c", code, str(JOBS / "sameness.py")]).check()
     compared = {name.partition(":")[2] for name in NAMES}
-    assert set(done.out.split()) and set(done.out.split()) <= compared
+    assert set(done.stdout.split()) and set(done.stdout.split()) <= compared

@@ -4,45 +4,37 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from subprocess import PIPE, Popen
 
 import pytest
-from hook_jobs import JOBS, PACKAGE
+from hook_jobs import JOBS, make_runner
 
+import jobs
 from asking import HOLDS_GIL, ask, read
 
 JOB = JOBS / "where.py"
-Start = Callable[..., tuple[subprocess.Popen, int, Path]]
+Start = Callable[..., tuple[Popen, int, Path]]
 
 
 @pytest.fixture
 def start(tmp_path) -> Iterator[Start]:
-    started: list[subprocess.Popen] = []
+    mark, started = jobs.Mark(), list[Popen]()
 
-    def begin(*words: str, **variables: str) -> tuple[subprocess.Popen, int, Path]:
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("STEPSCOPE_")}
-        environment |= {"STEPSCOPE_SHM": str(tmp_path), "RANK": "0", "WORLD_SIZE": "1", "CUDA_VISIBLE_DEVICES": ""}
-        environment |= {"PYTHONPATH": f"{PACKAGE / '_inject'}:{PACKAGE.parent}"} | variables
-        process = subprocess.Popen(
-            [sys.executable, str(JOB), *words],
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+    def begin(*words: str, **variables: str) -> tuple[Popen, int, Path]:
+        env = make_runner().environment(tmp_path, {"RANK": "0", "WORLD_SIZE": "1"} | variables)
+        process = jobs.start([sys.executable, JOB, *words], env, mark, stdin=PIPE, text=True)
         started.append(process)
         assert process.stdout is not None
         pid, path = process.stdout.readline().split()
         return process, int(pid), Path(path)
 
     yield begin
+    mark.bury()
     for process in started:
-        process.kill()
         process.communicate()
 
 

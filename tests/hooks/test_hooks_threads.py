@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 from collections import Counter
 
 from hook_jobs import JOBS
+
+import jobs
 
 
 def test_every_backward_of_every_thread_is_recorded(run):
@@ -35,12 +34,9 @@ def _by_thread(spans):
 
 def _summary(tmp_path, how):
     """The summary of a whole run of threads.py."""
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("STEPSCOPE_", "RANK", "WORLD_SIZE"))}
-    env.update(OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="", PYTHONPATH=f"{JOBS}")
-    command = [os.environ["STEPSCOPE_BIN"], "run", "--run-name", how, str(JOBS / "threads.py"), how]
-    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    return json.loads((tmp_path / "logs" / how / "final_summary.json").read_text())
+    env = jobs.environment(OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="", PYTHONPATH=f"{JOBS}")
+    jobs.run(jobs.observed(tmp_path, how, JOBS / "threads.py", how), env, timeout_s=120, cwd=tmp_path).check()
+    return jobs.summary(tmp_path / how)
 
 
 def test_threads_that_train_one_after_the_other_are_all_in_the_steps(tmp_path):

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import pathlib
-import signal
 import subprocess
-import sys
 import textwrap
 import time
-import uuid
+
+from jobs import ROOT, Mark, binary, environment, start
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job; what we start would ignore it, too
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def binary() -> str:
-    """STEPSCOPE_BIN, else the checkout's own."""
-    path = os.environ.get("STEPSCOPE_BIN", str(ROOT / ".venv/bin/stepscope"))
-    assert os.access(path, os.X_OK), f"no stepscope at {path}: build first, or set STEPSCOPE_BIN"
-    return path
 
 
 class Launch:
@@ -31,7 +19,7 @@ class Launch:
 
     def __init__(self, folder: pathlib.Path):
         self.folder = folder
-        self.mark = f"LAUNCH_TEST={uuid.uuid4().hex}"  # in the environment of all that comes of it
+        self.mark = Mark()
         self.started: list[subprocess.Popen] = []
 
     def script(self, text: str, name: str = "train.py") -> str:
@@ -41,25 +29,17 @@ class Launch:
         return name
 
     def environment(self, **extra: str) -> dict[str, str]:
-        env = {k: v for k, v in os.environ.items() if not k.startswith("STEPSCOPE_")}
-        env["PATH"] = os.path.dirname(sys.executable) + ":" + env["PATH"]
-        env.setdefault("STEPSCOPE_PYTHON_DIR", str(ROOT / "python"))
-        env.update([self.mark.split("=")])
-        env.update(extra)
-        return env
+        return environment(**{"STEPSCOPE_PYTHON_DIR": str(ROOT / "python"), **extra})
+
+    def spawn(self, command: list[str], env: dict[str, str], **popen) -> subprocess.Popen:
+        """Starts a command in the folder, in its own process group; ``popen`` as for jobs.start."""
+        self.started.append(start(command, env, self.mark, **{"cwd": self.folder, **popen}))
+        return self.started[-1]
 
     def start(self, *words: str, **kwargs) -> subprocess.Popen:
-        """Starts `stepscope <words>` in its own process group, stdout and stderr on pipes."""
-        kwargs.setdefault("stdout", subprocess.PIPE)
-        kwargs.setdefault("stderr", subprocess.PIPE)
-        kwargs.setdefault("stdin", subprocess.DEVNULL)
-        env = self.environment(**kwargs.pop("env", {}))
-        prefix = kwargs.pop("prefix", [])
-        process = subprocess.Popen(
-            [*prefix, binary(), *words], cwd=kwargs.pop("cwd", self.folder), env=env, start_new_session=True, **kwargs
-        )
-        self.started.append(process)
-        return process
+        """Starts `stepscope <words>`, after the words of ``prefix``, with ``env`` on top of what is usual."""
+        env, prefix = self.environment(**kwargs.pop("env", {})), kwargs.pop("prefix", [])
+        return self.spawn([*prefix, binary(), *words], env, **kwargs)
 
     def run(self, *words: str, timeout: float = 60, **kwargs) -> subprocess.CompletedProcess:
         """Starts it and waits."""
@@ -81,25 +61,13 @@ class Launch:
         return [pid for pid in children(launcher_pid) if command_of(pid)[1:2] == ["agent"]]
 
     def close(self) -> None:
+        self.mark.bury()  # and with it what outlived its launcher
         for process in self.started:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+            process.kill()  # one that cleared its environment
+            process.wait()
             for pipe in (process.stdout, process.stderr, process.stdin):
                 if pipe:
                     pipe.close()
-        for pid in self.left_behind():  # what outlived its launcher
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-
-    def left_behind(self) -> list[int]:
-        """Processes that came of this launch and still run."""
-        found = []
-        for folder in pathlib.Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                if self.mark.encode() in (folder / "environ").read_bytes().split(b"\0"):
-                    found.append(int(folder.name))
-        return found
 
 
 def refused(launch: Launch, *words: str) -> str:

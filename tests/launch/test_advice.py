@@ -9,6 +9,7 @@ import sys
 import pytest
 from launches import HERE, Launch, findings
 
+from jobs import torchrun
 from package import package_folder
 
 JOB = str(HERE / "advice_job.py")
@@ -17,8 +18,7 @@ ALONE = str(HERE / "advice_alone_job.py")
 
 def train(launch: Launch, how: str, **env: str) -> dict:
     env = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "STEPSCOPE_PYTHON_DIR": str(package_folder())} | env
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", JOB, how]
-    done = launch.run("run", "--run-name", how, "--", *command, timeout=180, env=env, text=True)
+    done = launch.run("run", "--run-name", how, "--", *torchrun(2, JOB, how), timeout=180, env=env, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     return launch.summary(how)
 

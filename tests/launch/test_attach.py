@@ -13,8 +13,9 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from launches import binary, findings, wait_for
+from launches import Launch, findings, wait_for
 
+from jobs import environment
 from package import package_folder
 
 LOOP = """
@@ -26,35 +27,15 @@ def loop(steps, seconds=0.002):
 """
 
 
-class Alone:
+class Alone(Launch):
     """Programs that nobody launched, in a folder of their own."""
-
-    def __init__(self, folder: pathlib.Path) -> None:
-        self.folder = folder
-        self.started: list[subprocess.Popen[str]] = []
 
     def start(
         self, text: str, *, head: str = "import os, sys, time\nimport stepscope\n", name: str = "r", **env: str
     ) -> subprocess.Popen[str]:
-        keep = {
-            k: v
-            for k, v in os.environ.items()
-            if not k.startswith(("STEPSCOPE_", "TORCHELASTIC_")) and k not in ("RANK", "WORLD_SIZE")
-        }
-        keep["PATH"] = f"{os.path.dirname(binary())}:{keep['PATH']}"
-        keep["PYTHONPATH"] = str(package_folder().parent)
-        keep["STEPSCOPE_RUN_NAME"] = name
-        process = subprocess.Popen(
-            [sys.executable, "-c", head + LOOP + textwrap.dedent(text)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=self.folder,
-            env=keep | env,
-            start_new_session=True,
-        )
-        self.started.append(process)
-        return process
+        env = {"PYTHONPATH": str(package_folder().parent), "STEPSCOPE_RUN_NAME": name, **env}
+        command = [sys.executable, "-c", head + LOOP + textwrap.dedent(text)]
+        return self.spawn(command, environment(**env), text=True)
 
     def run(self, text: str, **kwargs: str) -> tuple[int, str, str]:
         process = self.start(text, **kwargs)
@@ -75,15 +56,6 @@ class Alone:
 
     def shm(self, name: str = "r") -> pathlib.Path:
         return pathlib.Path(json.loads((self.folder / "logs" / name / "manifest.json").read_text())["shm_dir"])
-
-    def close(self) -> None:
-        for process in self.started:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-            for pipe in (process.stdout, process.stderr):
-                if pipe:
-                    pipe.close()
 
 
 @pytest.fixture

@@ -13,11 +13,17 @@ from launches import findings, wait_for
 # A supervisor: starts ranks, kills them, starts others; each rank trains until its file "enough" appears.
 SUPERVISOR = """
 import signal, subprocess
+
+def say(name, text):  # whole or not at all, whenever the process is killed
+    with open(f"new-{os.getpid()}", "w") as file:
+        file.write(str(text))
+    os.replace(f"new-{os.getpid()}", name)
+
 if len(sys.argv) > 1:
     r = FakeRank()
     for i in range(int(sys.argv[1])):
         r.step(4)
-        open(f"at-{os.getpid()}", "w").write(str(i + 1))
+        say(f"at-{os.getpid()}", i + 1)
         if os.path.exists(f"enough-{os.getpid()}"):
             break
     open(f"ring-{os.getpid()}-{os.path.exists(r.path)}", "w").close()
@@ -30,7 +36,7 @@ def start(rank, world, steps=100000):
 
 def steps_of(p):
     try:
-        return int(open(f"at-{p.pid}").read() or 0)
+        return int(open(f"at-{p.pid}").read())
     except FileNotFoundError:
         return 0
 
@@ -89,7 +95,7 @@ def test_new_numbers_are_another_attempt(launch):
         b, c = start(1, 2), start(0, 2)
         until(b, 70), until(c, 70)
         enough(b, c)
-        open("made", "w").write(f"{steps_of(a)} {max(steps_of(b), steps_of(c))}")
+        say("made", f"{steps_of(a)} {max(steps_of(b), steps_of(c))}")
     """,
     )
     assert summary["run"]["attempts"] == 2 and summary["run"]["status"] == "completed"
@@ -130,7 +136,9 @@ while not os.path.exists(f"enough-{os.getpid()}"):
     with stepscope.trace_step():
         time.sleep(0.004)
     i += 1
-    open(f"at-{os.getpid()}", "w").write(str(i))
+    with open(f"new-{os.getpid()}", "w") as file:  # whole or not at all, whenever the process is killed
+        file.write(str(i))
+    os.replace(file.name, f"at-{os.getpid()}")
 """
     (tmp_path / "rank.py").write_text(rank)
     try:
@@ -139,7 +147,7 @@ import subprocess
 def start(rank):
     return subprocess.Popen([sys.executable, "rank.py"], env=dict(os.environ, RANK=str(rank), WORLD_SIZE="2"))
 def until(p, steps):
-    while not (os.path.exists(f"at-{p.pid}") and int(open(f"at-{p.pid}").read() or 0) >= steps):
+    while not (os.path.exists(f"at-{p.pid}") and int(open(f"at-{p.pid}").read()) >= steps):
         assert p.poll() is None
         time.sleep(0.01)
 a, b = start(0), start(1)

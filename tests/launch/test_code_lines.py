@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 import re
-import sys
 
 import pytest
 
+from jobs import torchrun
+
 JOB = pathlib.Path(__file__).resolve().parent / "line_job.py"
-PYTHON = os.environ.get("STEPSCOPE_PYTHON", sys.executable)
 
 
 def line_of(fault: str) -> int:
@@ -27,9 +26,7 @@ class Run:
     """A job under `stepscope run`: its summary, losses, and how many questions it was asked."""
 
     def __init__(self, launch, fault: str, ranks: int, *options: str, name: str = "r"):
-        job = [PYTHON, str(JOB), fault]
-        if ranks > 1:
-            job[1:1] = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
+        job = torchrun(ranks if ranks > 1 else 0, JOB, fault)
         words = ["run", "--run-name", name, "--html-report", *options, "--", *job]
         done = launch.run(*words, timeout=240, env={"CUDA_VISIBLE_DEVICES": ""})
         assert done.returncode == 0, done.stderr.decode()

@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-import os
-import pathlib
-import sys
-
 import pytest
 
 import ring
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from jobs import ROOT, torchrun
 
 DEMO = str(ROOT / "examples" / "demo_straggler.py")
 
 
 @pytest.mark.slow
 def test_some_steps_are_stamped_and_give_a_bandwidth(launch):
-    python = os.environ.get("STEPSCOPE_PYTHON", sys.executable)
     result = launch.run(
         "run",
         "--keep-rings",
         "--run-name",
         "r",
         "--",
-        python,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc-per-node",
-        "2",
-        DEMO,
-        "--steps",
-        "60",
-        "--fix",
+        *torchrun(2, DEMO, "--steps", "60", "--fix"),
         timeout=240,
     )
     assert result.returncode == 0, result.stderr.decode()

@@ -3,36 +3,32 @@
 from __future__ import annotations
 
 import json
-import os
 import pathlib
-import subprocess
 import sys
 
 import pytest
-from launches import ROOT, binary
 
-ENV = {k: v for k, v in os.environ.items() if not k.startswith("STEPSCOPE_")} | {
-    "STEPSCOPE_PYTHON_DIR": str(ROOT / "python")
-}
+from jobs import ROOT, Outcome, binary, environment, run
 
-
-def doctor(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([binary(), "doctor", *words], capture_output=True, text=True, timeout=120, env=ENV | env)
+ENV = environment(STEPSCOPE_PYTHON_DIR=str(ROOT / "python"))
 
 
-def by_name(done: subprocess.CompletedProcess[str]) -> dict[str, dict]:
+def doctor(*words: str, **env: str) -> Outcome:
+    return run([binary(), "doctor", *words], ENV | env, timeout_s=120)
+
+
+def by_name(done: Outcome) -> dict[str, dict]:
     return {c["name"]: c for c in json.loads(done.stdout)["checks"]}
 
 
 @pytest.fixture(scope="module")
-def whole() -> subprocess.CompletedProcess[str]:
-    env = dict(ENV)
-    del env["STEPSCOPE_PYTHON_DIR"]  # the installed package: a checkout's has no native part
-    return subprocess.run([binary(), "doctor", "--json"], capture_output=True, text=True, timeout=120, env=env)
+def whole() -> Outcome:
+    env = environment()  # the installed package: a checkout's has no native part
+    return run([binary(), "doctor", "--json"], env, timeout_s=120)
 
 
-def test_this_machine_can_be_observed(whole: subprocess.CompletedProcess[str]) -> None:
-    assert whole.returncode == 0, whole.stdout + whole.stderr
+def test_this_machine_can_be_observed(whole: Outcome) -> None:
+    assert whole.rc == 0, whole.stdout + whole.stderr
     checks = by_name(whole)
     assert json.loads(whole.stdout)["can_observe"] is True
     for name in ("shared memory", "logs folder", "python", "injection", "recorder", "torch", "hooks", "gloo"):
@@ -62,7 +58,7 @@ def fake_python(folder: pathlib.Path, command: str) -> str:
 
 def test_an_isolated_interpreter_cannot_be_hooked(tmp_path: pathlib.Path) -> None:
     done = doctor("--python", fake_python(tmp_path, f'exec {sys.executable} -I "$@"'), "--json")
-    assert done.returncode == 1
+    assert done.rc == 1
     injection = by_name(done)["injection"]
     assert injection["state"] == "missing" and "-I" in injection["text"] and "stepscope.init()" in injection["text"]
 
@@ -72,14 +68,14 @@ def test_another_sitecustomize_in_front_is_named(tmp_path: pathlib.Path) -> None
     done = doctor(
         "--python", fake_python(tmp_path, f'PYTHONPATH={tmp_path}:$PYTHONPATH exec {sys.executable} "$@"'), "--json"
     )
-    assert done.returncode == 1
+    assert done.rc == 1
     assert str(tmp_path / "sitecustomize.py") in by_name(done)["injection"]["text"]
 
 
 @pytest.mark.parametrize("command, word", [("exit 3", "exit code 3"), ("echo no json; exit 0", "")])
 def test_a_python_that_is_none(tmp_path: pathlib.Path, command: str, word: str) -> None:
     done = doctor("--python", fake_python(tmp_path, command))
-    assert done.returncode == 1
+    assert done.rc == 1
     line = next(line for line in done.stdout.splitlines() if line.split()[1:2] == ["python"])
     assert line.startswith("missing") and word in line
     assert "cannot be observed here" in done.stdout.splitlines()[-1]
@@ -87,9 +83,9 @@ def test_a_python_that_is_none(tmp_path: pathlib.Path, command: str, word: str) 
 
 def test_no_interpreter_and_no_python_part(tmp_path: pathlib.Path) -> None:
     done = doctor("--python", str(tmp_path / "absent"))
-    assert done.returncode == 1 and "No such file" in done.stdout
+    assert done.rc == 1 and "No such file" in done.stdout
     done = doctor(STEPSCOPE_PYTHON_DIR=str(tmp_path))
-    assert done.returncode == 1 and "Python part" in done.stdout
+    assert done.rc == 1 and "Python part" in done.stdout
 
 
 def test_every_line_has_a_state(tmp_path: pathlib.Path) -> None:
@@ -100,16 +96,9 @@ def test_every_line_has_a_state(tmp_path: pathlib.Path) -> None:
 
 def test_settings_that_are_wrong_are_said(tmp_path: pathlib.Path) -> None:
     (tmp_path / "stepscope.toml").write_text("interval = -1\n")
-    done = subprocess.run(
-        [binary(), "doctor", "--python", "/bin/false"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=ENV,
-        cwd=tmp_path,
-    )
-    assert done.returncode == 1 and "stepscope.toml" in done.stdout
+    done = run([binary(), "doctor", "--python", "/bin/false"], ENV, timeout_s=60, cwd=tmp_path)
+    assert done.rc == 1 and "stepscope.toml" in done.stdout
 
 
 def test_usage() -> None:
-    assert doctor("--bogus").returncode == 2
+    assert doctor("--bogus").rc == 2

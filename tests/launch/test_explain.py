@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import pathlib
 import re
 import subprocess
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BIN = os.environ.get("STEPSCOPE_BIN", str(ROOT / ".venv/bin/stepscope"))
+from jobs import ROOT, binary
+
 PAGES = sorted(p for p in (ROOT / "docs/findings").glob("*.md") if p.name != "README.md")
 
 
 def explain(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([BIN, "explain", *words], capture_output=True, text=True, timeout=20)
+    return subprocess.run([binary(), "explain", *words], capture_output=True, text=True, timeout=20)
 
 
 def test_every_page_is_built_in() -> None:

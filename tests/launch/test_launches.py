@@ -17,6 +17,6 @@ def test_what_outlives_its_launcher_is_ended(tmp_path):
                          stderr=subprocess.DEVNULL)
     """),
     )
-    assert len(launch.left_behind()) == 1
+    assert len(launch.mark.alive()) == 1
     launch.close()
-    wait_for(lambda: not launch.left_behind(), what="the process to go")
+    wait_for(lambda: not launch.mark.alive(), what="the process to go")

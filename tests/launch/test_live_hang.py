@@ -7,14 +7,14 @@ import pathlib
 import re
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
 from launches import findings
 
+from jobs import torchrun
+
 JOB = pathlib.Path(__file__).resolve().parent / "hang_job.py"
-PYTHON = os.environ.get("STEPSCOPE_PYTHON", sys.executable)
 
 
 def line_of(function: str, text: str, nth: int = 0) -> int:
@@ -28,8 +28,7 @@ class Hung:
     """A job under `stepscope run` whose hang was said; `seconds` from the fault to the word."""
 
     def __init__(self, launch, fault: str, *options: str, **variables: str):
-        words = ["run", "--run-name", "r", *options, "--", PYTHON, "-m", "torch.distributed.run", "--standalone"]
-        words += ["--nproc-per-node", "2", str(JOB), fault]
+        words = ["run", "--run-name", "r", *options, "--", *torchrun(2, JOB, fault)]
         self.launch, self.text = launch, ""
         self.process = launch.start(*words, stdin=subprocess.PIPE, env={"CUDA_VISIBLE_DEVICES": ""} | variables)
 
@@ -110,8 +109,8 @@ def test_causes_that_need_no_stack(launch, fault, cause, ranks):
     "fault", ["validates", *(pytest.param(f, marks=pytest.mark.long) for f in ("saves", "compiles"))]
 )
 def test_what_takes_long_by_nature_is_no_hang(launch, fault):
-    words = ["run", "--run-name", "r", "--", PYTHON, "-m", "torch.distributed.run", "--standalone"]
-    done = launch.run(*words, "--nproc-per-node", "2", str(JOB), fault, timeout=180, env={"CUDA_VISIBLE_DEVICES": ""})
+    words = ["run", "--run-name", "r", "--", *torchrun(2, JOB, fault)]
+    done = launch.run(*words, timeout=180, env={"CUDA_VISIBLE_DEVICES": ""})
     assert done.returncode == 0 and b"HANG" not in done.stderr, done.stderr.decode()
     assert launch.summary()["run"]["status"] == "completed" and not findings(launch.summary(), "HANG")
 

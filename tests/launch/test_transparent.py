@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 
 import pytest
@@ -67,18 +66,8 @@ def test_the_script_sees_what_it_would_see_without_us(launch, options):
     read, write = os.pipe()  # a descriptor that the user hands down
     try:
         observed = json.loads(launch.run("run", *options, script, "--args", *words, pass_fds=(write,)).stdout)
-        bare = json.loads(
-            subprocess.run(
-                [sys.executable, script, *words],
-                cwd=launch.folder,
-                env=launch.environment(),
-                pass_fds=(write,),
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-                capture_output=True,
-                check=True,
-            ).stdout
-        )
+        alone = launch.spawn([sys.executable, script, *words], launch.environment(), pass_fds=(write,))
+        bare = json.loads(alone.communicate()[0])
     finally:
         os.close(read), os.close(write)
     for key in ("argv", "cwd", "main", "file", "env", "mask", "handlers", "fds"):
@@ -125,22 +114,14 @@ def test_disable_leaves_no_trace(launch):
 def test_a_reader_of_the_output_sees_its_end_at_once(launch):
     """No process of ours holds the training's pipes open after the launcher."""
     command = f"{binary()} run --run-name r {launch.script('print(1)')} | cat"
-    result = subprocess.run(
-        ["bash", "-c", command], cwd=launch.folder, env=launch.environment(), capture_output=True, timeout=30
-    )
-    assert result.stdout == b"1\n"
+    process = launch.spawn(["bash", "-c", command], launch.environment())
+    assert process.communicate(timeout=30)[0] == b"1\n"
 
 
 def test_closed_standard_files(launch):
     script = launch.script("os.write(1, b'ok\\n')")
-    result = subprocess.run(
-        ["bash", "-c", f"{binary()} run {script} <&- 2>&-"],
-        cwd=launch.folder,
-        env=launch.environment(),
-        stdout=subprocess.PIPE,
-        timeout=30,
-    )
-    assert (result.returncode, result.stdout) == (0, b"ok\n")
+    process = launch.spawn(["bash", "-c", f"{binary()} run {script} <&- 2>&-"], launch.environment())
+    assert process.communicate(timeout=30)[0] == b"ok\n" and process.returncode == 0
 
 
 def test_users_pythonpath_follows_ours(launch):

@@ -122,10 +122,3 @@ def test_version_and_help(launch):
     for words in (["--help"], ["run", "--help"], ["report", "--help"]):
         result = launch.run(*words)
         assert result.returncode == 0 and b"stepscope" in result.stdout and result.stderr == b""
-
-
-def test_live_modes_say_that_they_are_not_there_yet(launch):
-    result = launch.run("run", "--mode", "cli", "--run-name", "r", launch.script("print(1)"))
-    assert result.returncode == 0
-    assert b"later version" in result.stderr.splitlines()[0]
-    assert launch.summary()["run"]["status"] == "completed"

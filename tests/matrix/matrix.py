@@ -18,14 +18,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-TESTS = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS / "matrix"), str(TESTS / "support"), str(TESTS / "thirdparty")]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
-from cases import CASES, Case  # noqa: E402
-from section import split  # noqa: E402
-from trial import Machine, Verdict  # noqa: E402
+from cases import CASES, Case
+from trial import Machine, Verdict
 
-ROOT = Path(__file__).resolve().parents[2]
+from jobs import ROOT
+from section import split
+
 KEPT = ROOT / "build/matrix.json"
 
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 
 import pytest
 from cases import CASES
 from trial import Machine
 
+from jobs import python
+
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def machine() -> Machine:
-    return Machine(Path(os.environ.get("STEPSCOPE_PYTHON", sys.executable)).absolute())
+    return Machine(Path(python()).absolute())
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.quick], ids=lambda c: c.name.replace(" ", "_"))

@@ -2,39 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import signal
-import subprocess
 import tempfile
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from cases import Case
 
-from said import said
+import jobs
+from jobs import Outcome
 
 HERE = Path(__file__).resolve().parent
 JOBS, HOOK_JOBS = HERE / "jobs", HERE.parent / "hooks" / "jobs"
 TIMEOUT_S = 900  # a stuck job; machines with much else to do need minutes to start a framework
 # A clean job must not be told to be anything else; what is slow in it is its own affair.
 FALSE_ALARMS = ("RANK_LOST", "NO_DATA", "INCOMPLETE_DATA", "OBSERVER_DEGRADED", "EXTRA_COLLECTIVES")
-
-
-@dataclass
-class Ran:
-    code: int
-    out: str
-    err: str
-    seconds: float
-    summary: dict[str, Any] | None = None
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        return said(self.out)
 
 
 @dataclass
@@ -58,25 +42,22 @@ class Machine:
     def __init__(self, python: Path) -> None:
         self.python = python
         self.binary = python.with_name("stepscope")
-        self.bare: dict[tuple[str, ...], Ran] = {}
+        self.bare: dict[tuple[str, ...], Outcome] = {}
         self.versions: dict[str, str] = {}
 
     def environment(self, case: Case) -> dict[str, str]:
-        drop = ("STEPSCOPE", "TORCHELASTIC", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_")
-        env = {k: v for k, v in os.environ.items() if not k.startswith(drop)}
-        env.update(
-            OMP_NUM_THREADS="1",
-            PYTHONHASHSEED="0",
-            CUDA_VISIBLE_DEVICES="",
-            PLAIN="1",
-            TOKENIZERS_PARALLELISM="false",
-            HF_HUB_OFFLINE="1",
-            PYTHONPATH=f"{JOBS}{os.pathsep}{HOOK_JOBS}",
-            TORCHINDUCTOR_CACHE_DIR="/tmp/ss-inductor",
-        )
-        env["PATH"] = f"{self.python.parent}{os.pathsep}{env['PATH']}"
-        env.update(case.env)
-        return env
+        usual = {
+            "OMP_NUM_THREADS": "1",
+            "PYTHONHASHSEED": "0",
+            "CUDA_VISIBLE_DEVICES": "",
+            "PLAIN": "1",
+            "TOKENIZERS_PARALLELISM": "false",
+            "HF_HUB_OFFLINE": "1",
+            "PYTHONPATH": f"{JOBS}{os.pathsep}{HOOK_JOBS}",
+            "TORCHINDUCTOR_CACHE_DIR": "/tmp/ss-inductor",
+            "PATH": f"{self.python.parent}{os.pathsep}{os.environ['PATH']}",
+        }
+        return jobs.environment(**usual | case.env)
 
     def program(self, name: str) -> str | None:
         return shutil.which(name, path=f"{self.python.parent}{os.pathsep}{os.environ.get('PATH', '')}")
@@ -89,12 +70,8 @@ class Machine:
             else:
                 names = {"ignite": "pytorch-ignite"}
                 look = "import importlib.metadata as m, importlib.util as u, sys; print(u.find_spec(sys.argv[1]) and m.version(sys.argv[2]) or '')"
-                done = subprocess.run(
-                    [self.python, "-c", look, package, names.get(package, package)],
-                    capture_output=True,
-                    text=True,
-                    check=False,
-                )
+                words = [self.python, "-c", look, package, names.get(package, package)]
+                done = jobs.run(words, timeout_s=TIMEOUT_S)
                 self.versions[package] = done.stdout.strip()
         return self.versions[package]
 
@@ -104,40 +81,17 @@ class Machine:
         absent = [n.removeprefix("bin:") for n in case.needs if not self.version(n)]
         return f"{', '.join(absent)} not installed" if absent else ""
 
-    def run(self, case: Case, command: tuple[str, ...], observed: bool) -> Ran:
+    def run(self, case: Case, command: tuple[str, ...], observed: bool) -> Outcome:
         words = [w.format(python=self.python, jobs=JOBS, hook_jobs=HOOK_JOBS) for w in command]
         if words[0] == "torchrun" and not self.program("torchrun"):  # a borrowed torch brings no commands
             words[:1] = [str(self.python), "-m", "torch.distributed.run"]
         with tempfile.TemporaryDirectory(prefix="ss-matrix-") as folder:
-            ours = [str(self.binary), "run", "--logs-dir", folder, "--run-name", "r", "--"] if observed else []
-            begun = time.monotonic()
-            process = subprocess.Popen(
-                [*ours, *words],
-                env=self.environment(case),
-                cwd=JOBS,
-                stdin=subprocess.DEVNULL,
-                text=True,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
-            try:
-                out, err = process.communicate(timeout=TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                out, err = process.communicate()
-                err += f"\nTIMEOUT after {TIMEOUT_S} s"
-            except BaseException:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-                raise
-            ran = Ran(process.returncode, out, err, time.monotonic() - begun)
-            path = Path(folder, "r", "final_summary.json")
-            if observed and path.exists():
-                ran.summary = json.loads(path.read_text())
+            ours = [self.binary, "run", "--logs-dir", folder, "--run-name", "r", "--"] if observed else []
+            ran = jobs.run([*ours, *words], self.environment(case), timeout_s=TIMEOUT_S, cwd=JOBS)
+            ran.summary = jobs.summary(Path(folder, "r"))
             return ran
 
-    def run_bare(self, case: Case) -> Ran:
+    def run_bare(self, case: Case) -> Outcome:
         command = case.bare or case.command
         if command not in self.bare:
             self.bare[command] = self.run(case, command, observed=False)
@@ -153,29 +107,29 @@ class Machine:
         if ours.summary is None:
             verdict.wrong.append(f"no summary: {complaint(ours)}")
         elif not verdict.wrong:
-            check_summary(verdict, ours.facts, ours.summary)
+            check_summary(verdict, ours.said, ours.summary)
         return verdict
 
 
-def complaint(ran: Ran) -> str:
+def complaint(ran: Outcome) -> str:
     """The line of its output that says most about a failure."""
-    lines = [line for line in ran.err.splitlines() if line.strip()]
+    lines = [line for line in ran.stderr.splitlines() if line.strip()]
     errors = [line for line in lines if "Error: " in line or "TIMEOUT" in line]
     return " | ".join((errors or lines)[-2:])[-500:]
 
 
-def compare(verdict: Verdict, bare: Ran, ours: Ran) -> None:
+def compare(verdict: Verdict, bare: Outcome, ours: Outcome) -> None:
     """Exit code, and bitwise every fact that the job printed: losses, weights, steps, dynamo's counters."""
-    if bare.code != 0:
-        verdict.wrong.append(f"the bare run left with {bare.code}: {complaint(bare)}")
-    if ours.code != bare.code:
-        verdict.wrong.append(f"exit code {ours.code}, bare {bare.code}: {complaint(ours)}")
+    if bare.rc != 0:
+        verdict.wrong.append(f"the bare run left with {bare.rc}: {complaint(bare)}")
+    if ours.rc != bare.rc:
+        verdict.wrong.append(f"exit code {ours.rc}, bare {bare.rc}: {complaint(ours)}")
     for name, ran in (("bare", bare), ("observed", ours)):
-        if not ran.facts:
-            verdict.wrong.append(f"the {name} run said nothing: {ran.out[-200:]}")
-    for key in sorted(ours.facts.keys() if verdict.case.bare else bare.facts.keys() | ours.facts.keys()):
-        if not same(bare.facts.get(key), ours.facts.get(key)):
-            verdict.wrong.append(f"{key}: {ours.facts.get(key)}, bare {bare.facts.get(key)}")
+        if not ran.said:
+            verdict.wrong.append(f"the {name} run said nothing: {ran.stdout[-200:]}")
+    for key in sorted(ours.said.keys() if verdict.case.bare else bare.said.keys() | ours.said.keys()):
+        if not same(bare.said.get(key), ours.said.get(key)):
+            verdict.wrong.append(f"{key}: {ours.said.get(key)}, bare {bare.said.get(key)}")
 
 
 def same(theirs: Any, ours: Any) -> bool:

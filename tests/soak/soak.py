@@ -23,13 +23,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
 from soak_judge import GRAIN_KIB, WARM_UP_STEPS, judge
 from tap import Tap
 from watch import agent_of, memory_kib
 
-ROOT = Path(__file__).resolve().parents[2]
+import jobs
+from jobs import ROOT, Mark, environment, observed, torchrun
+
 JOB = Path(__file__).with_name("soak_job.py")
 DOC = ROOT / "docs/soak.md"
 TAP_S = 0.2  # a ring of 65,536 records must not turn over between two looks
@@ -53,29 +55,13 @@ def start(options: argparse.Namespace) -> None:
     folder = options.folder.resolve()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    python = os.environ.get("STEPSCOPE_PYTHON", sys.executable)
-    binary = os.environ.get("STEPSCOPE_BIN", str(Path(sys.executable).with_name("stepscope")))
-    command = [
-        python,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc-per-node",
-        str(options.ranks),
-        str(JOB),
-        "--steps",
-        str(options.steps),
-    ]
+    command = torchrun(options.ranks, JOB, "--steps", str(options.steps))
     if not options.bare:
-        command = [binary, "run", "--logs-dir", str(folder / "logs"), "--run-name", "soak", "--", *command]
+        command = observed(folder / "logs", "soak", "--", *command)
     shell = 'out=$1; shift; "$@" >"$out/out.txt" 2>"$out/err.txt" </dev/null; echo $? >"$out/code.new"; mv "$out/code.new" "$out/code"'
-    env = {
-        k: v
-        for k, v in os.environ.items()
-        if not k.startswith(("STEPSCOPE", "TORCHELASTIC", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_"))
-    }
-    env.update(OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="")
-    process = subprocess.Popen(["sh", "-c", shell, "soak", str(folder), *command], env=env, start_new_session=True)
+    words = ["sh", "-c", shell, "soak", folder, *command]
+    env = environment(OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="")
+    process = jobs.start(words, env, Mark(), stdout=None, stderr=None)
     (folder / "job.json").write_text(
         json.dumps({"pid": process.pid, "steps": options.steps, "ranks": options.ranks, "bare": options.bare})
     )

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import json
 import struct
-import sys
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-
 from watch import family
 
 from ring import HEADER_BYTES, KINDS, RECORD_BYTES

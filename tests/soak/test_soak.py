@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from soak_judge import Result, _memory
+
+import jobs
 
 SOAK = Path(__file__).with_name("soak.py")
 
@@ -22,19 +20,13 @@ OPEN = ("summary: epochs", "summary: false alarms: ['RANK_LOST']")
 @pytest.mark.slow
 def test_a_share_of_the_soak(tmp_path):
     """Counts, names and the ring; memory needs more steps than these."""
-    python = os.environ.get("STEPSCOPE_PYTHON", sys.executable)
-    done = subprocess.run(
-        [python, str(SOAK), "--steps", "10000", "--sample-s", "0.5", "--folder", str(tmp_path / "soak")],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    words = [SOAK, "--steps", "10000", "--sample-s", "0.5", "--folder", tmp_path / "soak"]
+    done = jobs.run([jobs.python(), *words], timeout_s=600)
     wrong = [line for line in done.stdout.splitlines() if line.startswith("WRONG") and "(" not in line]
     assert not [w for w in wrong if not w.split(maxsplit=1)[1].startswith(OPEN)], done.stdout + done.stderr
-    assert done.returncode == bool(wrong), done.stdout + done.stderr
-    summary = json.loads((tmp_path / "soak/logs/soak/final_summary.json").read_text())
-    assert summary["steps"]["count"] == 10_000
+    assert done.rc == bool(wrong), done.stdout + done.stderr
+    summary = jobs.summary(tmp_path / "soak/logs/soak")
+    assert summary and summary["steps"]["count"] == 10_000
 
 
 def judged(agent_kib, steps=2_000_000, many=400):

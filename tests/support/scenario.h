@@ -12,6 +12,7 @@
 //   fault rank=1 phase=backward add=10 from=0 to=199 every=1 sigma=0   adds ms to a phase of some steps; rank=all;
 //                                phases also: h2d, gc, checkpoint, validation, compile, epoch, sleep (unnamed, after the step)
 //   fault rank=1 factor=1.5      all compute of the rank takes so much longer; with work=1 its tokens are as much more
+//   fault rank=all pace=1.3      everything that the rank does takes so much longer
 //   small_collectives 12         per step, outside of backward
 //   memory rank=0 capacity=80000 base=4000 top=2000 reserved=8000 split=200 grow=8 from=0 to=199 stop=.. every=1
 //          bend=40 sawtooth=50 per_token=0.5 jump=3000 at=120 noise=2 read=both|top|held     sizes in MB (10^6 bytes);
@@ -29,6 +30,8 @@
 //   config loader 5 workers=0;batch=8      a fact of the program's set-up that every rank tells (config 1 loader …: rank 1)
 //   silence batchnorm            advice that the user does not want
 //   late rank=1 ms=8000          the rank reaches init_process_group so late
+//   prepares rank=1 ms=8000      between init_process_group and DDP the rank is busy for so long; others wait=1 in a barrier, or
+//                                (default) in DDP's constructor, where no hook tells of them
 //   init_group                   every rank calls init_process_group; destroy_group: and leaves by destroy_process_group
 //   flops_per_step 2e12          peak_flops 1e15
 //   losses start=2.5 end=0.5 tau=50 sigma=0.03 rho=0.5 terms=1    what backward is called on: falls from start to end,
@@ -71,7 +74,7 @@ using Words = std::map<std::string, std::string>;
 struct Fault {
   int rank = -1;  // -1 = all
   std::string phase;
-  double add_ms = 0, factor = 1, sigma = 0;
+  double add_ms = 0, factor = 1, pace = 1, sigma = 0;
   bool work = false;
   int from = 0, to = 1 << 30, every = 1;
   bool hits(int r, int step) const { return (rank < 0 || rank == r) && step >= from && step <= to && (step - from) % every == 0; }
@@ -93,6 +96,7 @@ struct Scenario {
   int ranks = 2, steps = 100, world = 0, small_collectives = 0;
   uint64_t seed = 1;
   double noise = 0.03, comm_ms = 1, comm_sigma = 0;
+  Words prepares;
   bool explicit_steps = false, init_group = false, destroy_group = false;
   std::vector<Config> configs;
   EngineOptions options;
@@ -165,6 +169,7 @@ inline Scenario read(const std::string& path) {
     else if (command == "late") { const Words w = words_of(in); s.late_ms[static_cast<int>(number(w, "rank", 0))] = number(w, "ms", 0); }
     else if (command == "tensor_parallel") in >> s.tensor_parallel, s.tensor_parallel_ms = number(words_of(in), "comm", 0.3);
     else if (command == "explicit") s.explicit_steps = true;
+    else if (command == "prepares") { s.prepares = words_of(in); }
     else if (command == "init_group") s.init_group = true;
     else if (command == "destroy_group") s.destroy_group = true;
     else if (command == "flops_per_step") in >> s.options.flops_per_step;
@@ -185,7 +190,7 @@ inline Scenario read(const std::string& path) {
       Fault f;
       f.rank = static_cast<int>(number(w, "rank", -1));
       f.phase = w.count("phase") ? w.at("phase") : "";
-      f.add_ms = number(w, "add", 0), f.factor = number(w, "factor", 1), f.sigma = number(w, "sigma", 0);
+      f.add_ms = number(w, "add", 0), f.factor = number(w, "factor", 1), f.pace = number(w, "pace", 1), f.sigma = number(w, "sigma", 0);
       f.work = number(w, "work", 0) != 0;
       f.from = static_cast<int>(number(w, "from", 0)), f.to = static_cast<int>(number(w, "to", 1 << 30)), f.every = static_cast<int>(number(w, "every", 1));
       s.faults.push_back(f);
@@ -275,6 +280,7 @@ class Play {
         if (const auto late = s.late_ms.find(r); late != s.late_ms.end()) lanes_[r].pass(late->second);
         lanes_[r].span(Kind::kInitGroup, 5);
       }
+    if (!s.prepares.empty()) prepare();
     EngineOptions options = s.options;
     engine_ = std::make_unique<Engine>(options);
     for (int r = 0; r < s.ranks; ++r)
@@ -329,12 +335,27 @@ class Play {
     for (int r = 0; r < count; ++r) v.push_back(r);
     return v;
   }
+  // All leave together: in a barrier, told as a wait, or in DDP's constructor.
+  void prepare() {
+    const int busy = static_cast<int>(number(s_.prepares, "rank", 0));
+    const double ms = number(s_.prepares, "ms", 0);
+    const bool barrier = number(s_.prepares, "wait", 0) > 0;
+    for (int r = 0; r < s_.ranks; ++r) {
+      RankWriter& lane = lanes_[r];
+      if (r == busy) lane.pass(ms);
+      if (!barrier) lane.event(Kind::kRendezvous, Edge::kMark, static_cast<uint64_t>(RendezvousPlace::kDistributedDataParallel));
+      if (barrier) lane.event(Kind::kWait, Edge::kBegin, 77, 3, 0, static_cast<uint64_t>(CollectiveOp::kBarrier));
+      lane.pass(r == busy ? 1 : ms);
+      if (barrier) lane.event(Kind::kWait, Edge::kEnd, 77, 3);
+    }
+  }
   double own(const std::string& phase, int r, int step) {
     std::lognormal_distribution<double> jitter(0, std::max(s_.noise, 1e-9));
     double ms = s_.phases.count(phase) ? s_.phases.at(phase) * jitter(rng_) : 0;
     for (const Fault& f : s_.faults) {
       if (!f.hits(r, step)) continue;
       if (f.factor != 1 && (phase == "forward" || phase == "backward" || phase == "optimizer")) ms *= f.factor;
+      ms *= f.pace;
       if (f.phase != phase) continue;
       ms += f.sigma > 0 ? f.add_ms * std::lognormal_distribution<double>(0, f.sigma)(rng_) : f.add_ms;
     }

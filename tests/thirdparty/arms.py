@@ -6,18 +6,18 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tarfile
 import tempfile
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from outcomes import plain
 from projects import Project
+
+import jobs
 
 HERE = Path(__file__).resolve().parent
 TIMEOUT_S = 1200
@@ -78,18 +78,19 @@ class Place:
             words = self._words(project, only)
             if observed:
                 words = [str(self.binary), "run", "--logs-dir", f"{scratch}/logs", "--run-name", "r", "--", *words]
-            begun = time.monotonic()
-            code, stdout, stderr = _finish(words, root, self._environment(out))
-            arm = Arm(code, time.monotonic() - begun)
+            done = jobs.run(words, self._environment(out), timeout_s=TIMEOUT_S, cwd=root)
+            if done.timed_out:
+                print(f"thirdparty: stopped after {TIMEOUT_S} s: {' '.join(words)}", file=sys.stderr)
+            arm = Arm(done.rc, done.seconds)
             if project.paths:
-                arm.last_line = (stdout.strip().splitlines() or [""])[-1]
-                self._read(arm, out, stdout + stderr)
+                arm.last_line = (done.stdout.strip().splitlines() or [""])[-1]
+                self._read(arm, out, done.stdout + done.stderr)
             else:
                 arm.tests["output"] = {
-                    "outcome": {"exit": code},
+                    "outcome": {"exit": done.rc},
                     "raised": "",
-                    "warnings": [plain(w) for w in _WARNING.findall(stderr)],
-                    "said": {"stdout": plain(stdout)},
+                    "warnings": [plain(w) for w in _WARNING.findall(done.stderr)],
+                    "said": {"stdout": plain(done.stdout)},
                     "seconds": arm.elapsed_s,
                 }
             return arm
@@ -117,24 +118,22 @@ class Place:
         ]
 
     def _environment(self, out: Path) -> dict[str, str]:
-        drop = ("STEPSCOPE", "TORCHELASTIC", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_", "PYTEST_", "COV_")
-        env = {k: v for k, v in os.environ.items() if not k.startswith(drop)}
-        env.update(
-            OMP_NUM_THREADS="1",
-            PYTHONHASHSEED="0",
-            CUDA_VISIBLE_DEVICES="",
-            HF_HUB_OFFLINE="1",
-            MPLBACKEND="agg",
-            TOKENIZERS_PARALLELISM="false",
-            PYTHONPATH=str(HERE),
-            THIRDPARTY_OUT=str(out),
-            COLUMNS="120",
-            ACCELERATE_USE_CPU="1",
-            ACCELERATE_TESTING="1",
-            EINOPS_TEST_BACKENDS="numpy,torch",
-        )
-        env["PATH"] = f"{self.python.parent}{os.pathsep}{env['PATH']}"
-        return env
+        usual = {
+            "OMP_NUM_THREADS": "1",
+            "PYTHONHASHSEED": "0",
+            "CUDA_VISIBLE_DEVICES": "",
+            "HF_HUB_OFFLINE": "1",
+            "MPLBACKEND": "agg",
+            "TOKENIZERS_PARALLELISM": "false",
+            "PYTHONPATH": str(HERE),
+            "THIRDPARTY_OUT": str(out),
+            "COLUMNS": "120",
+            "ACCELERATE_USE_CPU": "1",
+            "ACCELERATE_TESTING": "1",
+            "EINOPS_TEST_BACKENDS": "numpy,torch",
+            "PATH": f"{self.python.parent}{os.pathsep}{os.environ['PATH']}",
+        }
+        return jobs.environment("PYTEST_", "COV_", **usual)
 
     def _read(self, arm: Arm, out: Path, said: str) -> None:
         if not out.exists() or not out.stat().st_size:
@@ -152,26 +151,3 @@ class Place:
                 arm.tests[row.pop("test")] = row
             else:
                 arm.cpu_s = row["cpu_seconds"]
-
-
-def _finish(words: list[str], root: Path, env: dict[str, str]) -> tuple[int, str, str]:
-    process = subprocess.Popen(
-        words,
-        cwd=root,
-        env=env,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    )
-    try:
-        stdout, stderr = process.communicate(timeout=TIMEOUT_S)
-    except BaseException as e:
-        os.killpg(process.pid, signal.SIGKILL)
-        stdout, stderr = process.communicate()
-        if not isinstance(e, subprocess.TimeoutExpired):
-            raise
-        print(f"thirdparty: stopped after {TIMEOUT_S} s: {' '.join(words)}", file=sys.stderr)
-    return process.returncode, stdout, stderr

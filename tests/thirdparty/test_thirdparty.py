@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from compare import compare
+
 from section import TITLE, renewed, split
 
 

@@ -22,14 +22,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
 from arms import Arm, Place
 from compare import Verdict, compare
 from projects import PROJECTS, REQUIREMENTS, Project
+
+from jobs import ROOT
 from section import renewed
 
-ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build/thirdparty"
 KEPT = FOLDER / "results.json"
 DOC = ROOT / "docs/matrix.md"

@@ -20,8 +20,9 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from launching import Outcome, brief, key_values, observe, require_binary, table
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from drivers import brief, key_values, observe, table
+from jobs import Outcome
 
 JOB = Path(__file__).resolve().parent / "job.py"
 PHASES = {"input": "input_wait", "forward": "forward", "backward": "backward", "optimizer": "optimizer"}
@@ -232,7 +233,6 @@ def main() -> int:
     p.add_argument("--pairs", type=int, default=0)
     p.add_argument("--keep", type=Path, help="keep the run folders here")
     a = p.parse_args()
-    require_binary()
     if not (a.seeds or a.controls or a.pairs):
         a.seeds, a.controls, a.pairs = "1-20", 5, 1
     seeds: list[int] = []

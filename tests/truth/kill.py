@@ -16,19 +16,9 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from launching import (
-    PYTHON,
-    STEPSCOPE,
-    Job,
-    Outcome,
-    bare_command,
-    brief,
-    bury,
-    key_values,
-    read_summary,
-    require_binary,
-)
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from drivers import brief, key_values, quiet, read
+from jobs import Job, Outcome, observed, python, torchrun
 
 HERE = Path(__file__).resolve().parent
 PHASES = {"input": "input_wait", "forward": "forward", "backward": "backward", "optimizer": "optimizer"}
@@ -36,27 +26,14 @@ SLOW_MS = 400.0
 
 
 def start(logs: Path, name: str, args: list[str]) -> Job:
-    command = [
-        str(STEPSCOPE),
-        "run",
-        "--run-name",
-        name,
-        "--logs-dir",
-        str(logs),
-        "--",
-        str(PYTHON),
-        str(HERE / "wrapper.py"),
-        str(logs / f"{name}.rc"),
-        *bare_command(HERE / "job.py", args, 2),
-    ]
-    return Job(command)
+    wrapper = [python(), HERE / "wrapper.py", logs / f"{name}.rc"]
+    return Job(observed(logs, name, "--", *wrapper, *torchrun(2, HERE / "job.py", *args)), quiet())
 
 
 def end(job: Job, logs: Path, name: str, timeout_s: float) -> tuple[Outcome, dict, int]:
     """Outcome, the wrapper's record, the last step that rank 1 printed."""
-    outcome = job.finish(timeout_s)
-    bury(job.id)
-    outcome.folder, outcome.summary = read_summary(logs, name)
+    outcome = read(job.finish(timeout_s), logs / name)
+    job.bury()
     record = logs / f"{name}.rc"
     own = json.loads(record.read_text()) if record.exists() else {}
     steps = [int(v["step"]) for v in map(key_values, outcome.lines("TRUTH rank=1")) if "step" in v]
@@ -155,8 +132,6 @@ def main() -> int:
     )
     p.add_argument("--keep", type=Path)
     a = p.parse_args()
-    require_binary()
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs inherit that it is ignored
     with tempfile.TemporaryDirectory(prefix="stepscope-kill-") as scratch:
         logs = a.keep or Path(scratch)
         logs.mkdir(parents=True, exist_ok=True)

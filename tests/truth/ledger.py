@@ -19,8 +19,9 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from launching import Job, Outcome, bury, key_values, observed_command, read_summary, require_binary, table
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from drivers import key_values, quiet, read, table
+from jobs import Job, Outcome, observed
 
 SCRIPT = Path(__file__).resolve().parent / "ledger_job.py"
 PLACES = (
@@ -91,11 +92,10 @@ class DeathWatch:
 
 def measure(logs: Path, name: str, args: list[str]) -> Measured:
     watch = DeathWatch()
-    job = Job(observed_command(SCRIPT, args, 2, logs, name), on_line=watch.watch)
-    outcome = job.finish(120)
-    bury(job.id)
+    job = Job(observed(logs, name, "--nproc-per-node", "2", SCRIPT, *args), quiet(), on_line=watch.watch)
+    outcome = read(job.finish(120), logs / name)
+    job.bury()
     watch.join()
-    outcome.folder, outcome.summary = read_summary(logs, name)
     truth = {}
     for line in outcome.lines("TRUTH "):
         values = {k: float(v) for k, v in key_values(line).items()}
@@ -166,7 +166,6 @@ def main() -> int:
     p.add_argument("--mode", choices=["trace", "zero", "both"], default="both", help="with trace_step, zero-code")
     p.add_argument("--keep", type=Path)
     a = p.parse_args()
-    require_binary()
     rows, bad = [], 0
     with tempfile.TemporaryDirectory(prefix="stepscope-ledger-") as scratch:
         logs = a.keep or Path(scratch)

@@ -14,9 +14,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 from draws import wall_s
-from launching import brief, observe, require_binary
+
+from drivers import brief, observe
 
 JOB = Path(__file__).resolve().parent / "job.py"
 
@@ -30,7 +31,6 @@ def main() -> int:
     p.add_argument("--late-ms", type=float, default=25)
     p.add_argument("--trace", action="store_true")
     a = p.parse_args()
-    require_binary()
     args = ["--steps", str(a.steps), "--base-ms", "25"] + (["--trace"] if a.trace else [])
     fault = ["--fault", f"1:{a.phase}:{a.late_ms}:sleep"]
     phase = {"input": "input_wait"}.get(a.phase, a.phase)

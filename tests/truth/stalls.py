@@ -14,8 +14,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from launching import key_values, observe, require_binary, table
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from drivers import key_values, observe, table
 
 SCRIPT = Path(__file__).resolve().parent / "stalls_job.py"
 TOLERANCE = 0.10
@@ -61,7 +61,6 @@ def main() -> int:
     p.add_argument("--always", type=int, help="this rank is late in every step, which makes the agent ask for stamps")
     p.add_argument("--keep", type=Path)
     a = p.parse_args()
-    require_binary()
     rows, bad = [], 0
     with tempfile.TemporaryDirectory(prefix="stepscope-stalls-") as scratch:
         for mode in a.modes.split(","):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import jobs
 
 HERE = Path(__file__).resolve().parent
 SHARES = {
@@ -26,5 +27,4 @@ SHARES = {
 @pytest.mark.parametrize("share", SHARES)
 def test_share(share: str) -> None:
     script, *args = SHARES[share]
-    done = subprocess.run([sys.executable, str(HERE / script), *args], capture_output=True, text=True, timeout=900)
-    assert done.returncode == 0, done.stdout + done.stderr
+    jobs.run([sys.executable, HERE / script, *args], timeout_s=900).check()

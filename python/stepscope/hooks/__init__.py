@@ -17,6 +17,7 @@ SIGNALS = (
     "stacks",
     "boundary",
     "init_group",
+    "rendezvous",
     "groups",
     "optimizer",
     "backward",
