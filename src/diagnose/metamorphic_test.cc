@@ -37,8 +37,14 @@ Verdict verdict_of(const Scenario& s) {
 
 int renamed(const Scenario& s, int rank) { return rank < 0 ? rank : s.ranks - 1 - rank; }
 
+void rename(const Scenario& s, Words& w) {
+  if (w.contains("rank") && w.at("rank") != "all") w["rank"] = std::to_string(renamed(s, std::stoi(w.at("rank"))));
+}
+
 Scenario with_ranks_renamed(Scenario s) {
   for (Fault& f : s.faults) f.rank = renamed(s, f.rank);
+  for (Words& w : s.changes) rename(s, w);
+  rename(s, s.scaler);
   return s;
 }
 
@@ -51,6 +57,8 @@ Scenario slower(Scenario s) {
 }
 
 Scenario with_one_more_rank(Scenario s) {
+  // A scheduler that a wrapper advances once per process.
+  if (!s.schedule.empty() && number(s.schedule, "", 1) == s.ranks) s.schedule[""] = std::to_string(s.ranks + 1);
   ++s.ranks;
   return s;
 }
