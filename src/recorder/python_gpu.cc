@@ -26,7 +26,6 @@ constexpr uint64_t kWaitMarkNs = 2'500, kWaitCostDivisor = 400, kMaxWaitStride =
 constexpr uint64_t kWaitBlockNs = 500'000'000, kWaitBlockSteps = 16;
 // A number costs a copy and an event, about 5 us of the host and a few of the stream: at most as often as this, and few
 // in one step (backwards that accumulate).
-constexpr uint64_t kScalarEveryNs = 2'000'000;
 constexpr uint32_t kMostScalars = 4;
 constexpr uint32_t kMostMemorySkips = 2;  // a program may never come to the other boundary
 
@@ -44,7 +43,7 @@ struct GpuHooks {
   uint64_t allocated = 0;
   uint16_t memory_at = 0;     // boundary of the newest reading
   uint32_t memory_skips = 0;  // chances at that boundary that were left to the other one
-  uint64_t scalar_stride = 1, scalar_step = 0;
+  uint64_t scalar_step = 0;
   uint32_t scalars = 0;  // in that step
   uint64_t window_ns = 0;
   uint32_t window_marks = 0, optimizer_marks = 0;
@@ -150,10 +149,6 @@ void choose_wait_stride(uint64_t now) noexcept {
   h.wait_stride = 1;
   while (h.wait_stride < kMaxWaitStride && h.wait_marks * kWaitMarkNs * kWaitCostDivisor > passed_ns * h.wait_stride)
     h.wait_stride *= 2;
-  h.scalar_stride = 1;
-  while (h.scalar_stride < kMaxWaitStride &&
-         passed_ns * h.scalar_stride < kScalarEveryNs * (h.optimizer_ends - h.wait_block_end))
-    h.scalar_stride *= 2;
   h.wait_block_ns = now, h.wait_block_end = h.optimizer_ends, h.wait_marks = 0;
 }
 
@@ -181,7 +176,6 @@ void gpu_wait_point_slow(GpuWaitPoint point, Edge edge) noexcept {
 
 void gpu_read_scalar(uint64_t address, ScalarFormat format, ScalarOf what) noexcept {
   GpuHooks& h = g_hooks_gpu;
-  if (h.optimizer_ends % h.scalar_stride != 0) return;
   if (h.scalar_step != h.optimizer_ends) h.scalar_step = h.optimizer_ends, h.scalars = 0;
   if (++h.scalars > kMostScalars || !started()) return;
   gpu_scalar(address, format, what, current_stream(), monotonic_ns());

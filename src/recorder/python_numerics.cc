@@ -9,6 +9,28 @@ namespace stepscope::recorder {
 namespace {
 
 constexpr Py_ssize_t kMostOutputs = 4;  // losses of one backward
+constexpr uint64_t kEveryNs = 2'000'000, kBlock = 64, kMostStride = 64;
+
+// In which steps numbers are read: in all of 2 ms or more, of shorter ones in every second, fourth, ... Ranks count
+// alike, and those that choose different strides still have common steps.
+struct Pace {
+  uint64_t block_ns = 0, block_end = 0, stride = 1;
+
+  bool due(uint64_t step) noexcept {
+    if (step - block_end >= kBlock) [[unlikely]]
+      choose(step);
+    return step % stride == 0;
+  }
+
+ private:
+  void choose(uint64_t step) noexcept {
+    const uint64_t now = monotonic_ns(), passed_ns = now - block_ns;
+    stride = 1;
+    while (block_ns != 0 && stride < kMostStride && passed_ns * stride < kEveryNs * (step - block_end)) stride *= 2;
+    block_ns = now, block_end = step;
+  }
+};
+constinit Pace g_pace;
 
 struct Torch {
   PyObject* types[4] = {};    // torch.float16, bfloat16, float32, float64; as ScalarFormat counts them
@@ -84,7 +106,7 @@ PyMethodDef g_functions[] = {
 }  // namespace
 
 void read_scalars(PyObject* outputs, ScalarOf what) noexcept {
-  if (!g_torch.modes || !outputs || !active()) return;
+  if (!g_torch.modes || !outputs || !active() || !g_pace.due(g_hooks.optimizer_ends)) return;
   const KeepError keep;
   if (modes_are_active()) return;
   if (!PyTuple_Check(outputs)) return read(outputs, what);

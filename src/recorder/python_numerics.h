@@ -4,7 +4,8 @@
 // Only tensors that are torch.Tensor itself, of one floating point number, and only while no __torch_function__ mode is
 // active: nothing of the user's runs, and what a subclass (DTensor, a fake tensor) holds is left alone. On the CPU the
 // number is read from memory; on a GPU it is copied in the stream's order and told later, so that nothing waits.
-// GIL held; no failure reaches the caller. Cost: about 0.5 us on the CPU, 5 us on a GPU.
+// Steps shorter than 2 ms are sampled. GIL held; no failure reaches the caller. Cost of a number that is read: 0.5 us
+// on the CPU (4 us with cold caches), 5 us on a GPU.
 #pragma once
 
 #include "blackbox/event_kind.h"

@@ -98,9 +98,7 @@ def test_every_job_is_there_and_asks_for_kinds_that_exist(family):
     for e in found:
         assert e.script.is_file(), e
         for kind in (*e.kinds, *e.also):
-            assert (
-                kind in known or (kind.startswith("ADVICE:") and kind.split(":")[1] in known) or kind == "NON_FINITE"
-            ), kind
+            assert kind in known or (kind.startswith("ADVICE:") and kind.split(":")[1] in known), kind
 
 
 def test_a_line_that_was_cut_off_is_run_again(tmp_path):

@@ -10,6 +10,7 @@ from launches import HERE, Launch, findings
 from package import package_folder
 
 JOB = str(HERE / "numbers_job.py")
+WAYS = ("log0", "overflow", "explode", "scheduler", "diverge")
 KINDS = ("NON_FINITE", "LOSS_SPIKE", "GRAD_NORM_SPIKE", "RANK_DIVERGENCE", "SCHEDULER_AHEAD")
 
 
@@ -43,6 +44,7 @@ def test_one_rank_takes_the_logarithm_of_zero(launch: Launch) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_two_ranks_overflow(launch: Launch) -> None:
     summary = train(launch, "overflow", "on", ranks=3)
     (finding,) = findings(summary, "NON_FINITE")
@@ -61,12 +63,14 @@ def test_a_learning_rate_too_high(launch: Launch) -> None:
     assert summary["primary"]["kind"] == "NON_FINITE"
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_advances_with_each_micro_batch(launch: Launch) -> None:
     (finding,) = findings(train(launch, "scheduler", "on"), "SCHEDULER_AHEAD")
     assert finding["cause"] == "each_backward" and finding["severity"] == "warn"
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_rank_that_keeps_its_own_gradients(launch: Launch) -> None:
     summary = train(launch, "diverge", "on")
     (finding,) = findings(summary, "RANK_DIVERGENCE")
@@ -74,6 +78,6 @@ def test_a_rank_that_keeps_its_own_gradients(launch: Launch) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["log0", "overflow", "explode", "scheduler", "diverge", "sound"])
+@pytest.mark.parametrize("way", ["sound", *(pytest.param(way, marks=pytest.mark.long) for way in WAYS)])
 def test_sound_trainings(launch: Launch, way: str) -> None:
     assert said(train(launch, way, "off")) == set()
