@@ -9,6 +9,7 @@ FUZZ_SECONDS ?= 60
 PAIRS ?= 6
 PYTHONS ?= $(foreach v,10 11 12 13 14,$(shell command -v python3.$(v)))
 PYTEST_FLAGS ?= -q
+SHARE ?= $(shell git rev-list --count HEAD 2>/dev/null || echo 0)/3
 MATRIX_VENV ?= build/matrix-venv
 MATRIX_FLAGS ?= --write
 THIRDPARTY_VENV ?= build/thirdparty-venv
@@ -61,16 +62,16 @@ unit: setup
 	cmake --build --preset dev -j $(JOBS)
 	ctest --test-dir build/dev --output-on-failure
 
-test: build unit ## everything: C++ unit tests, then pytest (fast ones first)
+test: build unit ## C++ unit tests, pytest's fast tests, every third of its slow ones: commits take turns (SHARE=0/1 for all)
 	$(PY) -m pytest $(PYTEST_FLAGS) tests -m "not slow"
-	$(PY) -m pytest $(PYTEST_FLAGS) tests -m "slow and not long" || [ $$? -eq 5 ]
+	$(PY) -m pytest $(PYTEST_FLAGS) tests -m "slow and not long" --share=$(SHARE) || [ $$? -eq 5 ]
 	@echo "make test: ALL TESTS PASSED"
 
 test-fast: build unit ## C++ unit tests and the quick half of pytest
 	$(PY) -m pytest $(PYTEST_FLAGS) tests -m "not slow"
 	@echo "make test-fast: ALL FAST TESTS PASSED"
 
-test-long: build ## the slow tests of which `make test` runs a share only
+test-long: build ## slow tests that `make test` leaves out
 	$(PY) -m pytest $(PYTEST_FLAGS) tests -m long
 
 fault-bench: build ## every fault job on and off, and how right the verdicts are; goes on where it stopped, 90 minutes a call
