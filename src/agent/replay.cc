@@ -2,55 +2,14 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "agent/pipeline.h"
 #include "base/file.h"
+#include "store/run_manifest.h"
 
 namespace stepscope {
 namespace {
-
-struct Death {
-  uint64_t end_ns = 0;
-  std::optional<int> wait_status;
-};
-
-struct Manifest {
-  RunInfo run;
-  std::map<int, Death> deaths;  // by pid
-  int64_t interrupted_ns = 0;
-};
-
-Manifest read_manifest(const std::string& path) {
-  Manifest manifest;
-  auto text = read_file(path, 4u << 20);
-  if (!text) return manifest;
-  const nlohmann::json j = nlohmann::json::parse(*text, nullptr, false);
-  if (!j.is_object()) return manifest;
-  try {
-    manifest.run.name = j.value("name", "");
-    manifest.run.started_at = j.value("started_at", "");
-    manifest.run.status = j.value("status", "");
-    manifest.run.command = j.value("command", std::vector<std::string>());
-    if (j.contains("exit_code") && j["exit_code"].is_number_integer())
-      manifest.run.exit_code = j["exit_code"].get<int>();
-    if (j.contains("stepscope")) manifest.run.versions["stepscope"] = j.value("stepscope", "");
-    manifest.interrupted_ns = j.value("interrupted_ns", int64_t{0});
-    for (const nlohmann::json& rank : j.value("ranks", nlohmann::json::array())) {
-      Death death;
-      death.end_ns = rank.value("end_ns", uint64_t{0});
-      if (rank.contains("exit_signal") && rank["exit_signal"].is_number_integer())
-        death.wait_status = rank["exit_signal"].get<int>() & 0x7f;
-      else if (rank.contains("exit_code") && rank["exit_code"].is_number_integer())
-        death.wait_status = (rank["exit_code"].get<int>() & 0xff) << 8;
-      manifest.deaths[rank.value("pid", 0)] = death;
-    }
-  } catch (const nlohmann::json::exception&) {
-    // Half a manifest is as good as none: what was read before stays.
-  }
-  return manifest;
-}
 
 struct LeftRing {
   RankTail tail;
@@ -93,7 +52,7 @@ Result<Snapshot> replay_rings(const std::string& folder, EngineOptions options) 
     pipeline.unavailable("black box: " + ring.error().message);
   }
   if (rings.empty()) return fail(first_error.empty() ? folder + ": no black box in it" : first_error);
-  const Manifest manifest = read_manifest(path_join(folder, "../manifest.json"));
+  const RunManifest manifest = read_manifest(path_join(folder, "..")).value_or(RunManifest());
   if (manifest.interrupted_ns > 0) pipeline.interrupted(manifest.interrupted_ns);
   std::stable_sort(rings.begin(), rings.end(),
                    [](const LeftRing& a, const LeftRing& b) { return a.opened_ns < b.opened_ns; });
@@ -101,8 +60,8 @@ Result<Snapshot> replay_rings(const std::string& folder, EngineOptions options) 
   std::map<Pipeline::TailId, int64_t> open;  // when each wrote last
   const auto end = [&](Pipeline::TailId id) {
     if (!pipeline.has(id)) return;
-    const auto death = manifest.deaths.find(pipeline.tail(id).identity().pid);
-    const bool known = death != manifest.deaths.end();
+    const auto death = manifest.ended.find(pipeline.tail(id).identity().pid);
+    const bool known = death != manifest.ended.end();
     last_ns = std::max(last_ns, known ? death->second.end_ns : static_cast<uint64_t>(open.at(id)));
     pipeline.end_tail(id, known ? death->second.end_ns : 0, known ? death->second.wait_status : std::nullopt);
   };
@@ -124,17 +83,16 @@ Result<Snapshot> replay_rings(const std::string& folder, EngineOptions options) 
   pipeline.finish(last_ns);
   RunContext context = pipeline.context();
   RunInfo& run = context.run;
-  const RunInfo& told = manifest.run;
-  run.name = told.name;
-  run.started_at = told.started_at;
-  run.command = told.command;
-  run.exit_code = told.exit_code;
-  for (const auto& [key, text] : told.versions) run.versions[key] = text;
+  run.name = manifest.name;
+  run.started_at = manifest.started_at;
+  run.command = manifest.command;
+  run.exit_code = manifest.exit_code;
+  if (!manifest.stepscope.empty()) run.versions["stepscope"] = manifest.stepscope;
   run.duration_s = last_ns > first_ns ? static_cast<double>(last_ns - first_ns) * 1e-9 : 0;
   const UncleanDeath* death = pipeline.first_unclean_death();
-  run.status = !told.status.empty() && told.status != "running" ? told.status
-               : death && !death->in_teardown                   ? "crashed"
-                                                                : "completed";
+  run.status = !manifest.status.empty() && manifest.status != "running" ? manifest.status
+               : death && !death->in_teardown                           ? "crashed"
+                                                                        : "completed";
   context.note("worked out again from black boxes: they hold the newest records only");
   return assemble(pipeline.engine(), context);
 }

@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <ctime>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "base/file.h"
 #include "report/summary_read.h"
+#include "store/run_manifest.h"
 #include "store/run_reader.h"
 
 namespace stepscope {
@@ -18,7 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMaxManifest = 16u << 20;
 constexpr int64_t kMaybeLiveS = 3600;
 
 bool real_folder(const std::string& path) {
@@ -78,24 +77,17 @@ void tell(KnownRun& run, const Snapshot& s) {
 
 std::optional<KnownRun> known_run(const std::string& folder, const std::vector<LiveRun>& live) {
   if (!real_folder(folder)) return std::nullopt;
-  auto text = read_file(path_join(folder, "manifest.json"), kMaxManifest);
-  if (!text) return std::nullopt;
-  const auto manifest = nlohmann::json::parse(*text, nullptr, false);
-  if (!manifest.is_object() || !manifest.contains("nonce")) return std::nullopt;
-  const auto word = [&](const char* name) {
-    const auto found = manifest.find(name);
-    return found != manifest.end() && found->is_string() ? found->get<std::string>() : std::string();
-  };
+  const auto manifest = read_manifest(folder);
+  if (!manifest || manifest->nonce.empty()) return std::nullopt;
   KnownRun run{.folder = folder,
                .name = folder.substr(folder.rfind('/') + 1),
-               .started_at = word("started_at"),
-               .status = word("status")};
+               .started_at = manifest->started_at,
+               .status = manifest->status};
   const Contents contents = contents_of(folder);
   run.bytes = contents.bytes;
   run.started_s = seconds_of(run.started_at);
   if (run.started_s == 0) run.started_s = contents.newest_s;
-  const std::string nonce = word("nonce");
-  run.live = std::ranges::any_of(live, [&](const LiveRun& r) { return !nonce.empty() && r.nonce == nonce; });
+  run.live = std::ranges::any_of(live, [&](const LiveRun& r) { return r.nonce == manifest->nonce; });
   if (run.status == "running" && !run.live) {
     run.live = ::time(nullptr) - contents.newest_s < kMaybeLiveS;
     if (!run.live) run.status = "cut off";

@@ -5,18 +5,17 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <tuple>
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "report/summary_read.h"
+#include "store/run_manifest.h"
 
 namespace stepscope {
 namespace {
 
 constexpr const char *kSummaryFile = "final_summary.json", *kRunFile = "run.db", *kManifest = "manifest.json";
-constexpr size_t kMaxManifestBytes = 4u << 20;
 constexpr uint64_t kLeastReloadNs = 5'000'000'000;
 constexpr uint64_t kCostFactor = 10;  // a run that goes on costs a tenth of the time at most
 
@@ -46,30 +45,10 @@ int64_t changed_s(const std::string& path) {
   return ::stat(path.c_str(), &info) == 0 ? info.st_mtim.tv_sec : 0;
 }
 
-struct Manifest {
-  std::string status, started_at, command, shm_dir;
-};
-
-Manifest manifest_of(const std::string& folder) {
-  Manifest out;
-  const auto text = read_file(path_join(folder, kManifest), kMaxManifestBytes);
-  if (!text) return out;
-  const auto json = nlohmann::json::parse(*text, nullptr, false);
-  if (!json.is_object()) return out;
-  const auto word = [&](const char* key) {
-    const auto found = json.find(key);
-    return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
-  };
-  out.status = word("status"), out.started_at = word("started_at"), out.shm_dir = word("shm_dir");
-  if (const auto found = json.find("command"); found != json.end() && found->is_array())
-    for (const auto& part : *found)
-      if (part.is_string()) out.command += (out.command.empty() ? "" : " ") + part.get<std::string>();
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : " ") + word;
   return out;
-}
-
-// An agent of this machine is at work on it: its shared memory is removed with its last act.
-bool goes_on(const Manifest& manifest) {
-  return manifest.status == "running" && !manifest.shm_dir.empty() && is_dir(manifest.shm_dir);
 }
 
 std::string base_name(std::string path) {
@@ -157,7 +136,7 @@ Result<RunState> RunShelf::take(const std::string& name, const std::string& path
   const std::string file = folder ? path_join(path, kRunFile) : path.ends_with(".db") ? path : "";
   // What has changed while it was read is seen the next time.
   kept.state = {.name = name, .version = load_stamp_, .note = std::move(loaded->note)};
-  kept.state.going_on = folder && goes_on(manifest_of(path));
+  kept.state.going_on = folder && agent_is_at_work(read_manifest(path).value_or(RunManifest()));
   if (is_file(file)) kept.state.run_file = file;
   if (loaded->snapshot.run.status == "running" && !kept.state.going_on) loaded->snapshot.run.status = "unfinished";
   kept.state.snapshot = std::make_shared<const Snapshot>(std::move(loaded->snapshot));
@@ -172,7 +151,7 @@ RunDigest RunShelf::digest(const std::string& name, uint64_t version) {
     return found->second.digest;
   const std::string path = path_of(name);
   RunDigest digest;
-  const Manifest manifest = manifest_of(path);
+  const RunManifest manifest = read_manifest(path).value_or(RunManifest());
   const std::string summary = is_dir(path) ? path_join(path, kSummaryFile) : path;
   if (is_file(summary) && !summary.ends_with(".db")) {
     auto text = read_file(summary, kMaxDigestBytes + 1);
@@ -187,14 +166,14 @@ RunDigest RunShelf::digest(const std::string& name, uint64_t version) {
     } else {
       digest.trouble = text.error().message;
     }
-  } else if (!goes_on(manifest)) {
+  } else if (!agent_is_at_work(manifest)) {
     digest.trouble = "no summary was written; open it to have it worked out from the steps";
   }
   digest.name = name;
   if (digest.status.empty()) {
-    digest.going_on = goes_on(manifest);
+    digest.going_on = agent_is_at_work(manifest);
     digest.status = digest.going_on ? "running" : "unfinished";
-    digest.started_at = manifest.started_at, digest.command = manifest.command;
+    digest.started_at = manifest.started_at, digest.command = joined(manifest.command);
   }
   listed_.insert_or_assign(name, Listed{version, digest});
   return digest;
