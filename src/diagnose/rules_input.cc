@@ -2,7 +2,12 @@
 // things apart: batches lie ready and the time goes into taking one over from its worker (no loader could be faster:
 // info), or the queue is empty and the loader is behind (cost). Of a loader that is behind, batches that wait out of
 // order tell one slow sample that blocks the others (head_of_line) from a supply that is too small (rate_deficit).
+// Where they wait behind the same worker's batches turn by turn, it is that worker (worker_skew).
 
+#include <algorithm>
+#include <optional>
+
+#include "analyze/worker_turns.h"
 #include "base/text_format.h"
 #include "diagnose/rules_advice.h"
 
@@ -32,6 +37,40 @@ double blocked_share(const RuleInput& in) {
   return waited > 0 ? blocked / waited : 0;
 }
 
+// Of the rank that waits longest for one of its workers.
+struct SlowWorker {
+  int rank = -1, workers = 0;
+  WorkerTurns turns;
+};
+
+std::optional<SlowWorker> slow_worker(const RuleInput& in) {
+  std::optional<SlowWorker> slowest;
+  for (const auto& [rank, life] : *in.lives)
+    for (const ConfigFact* loader : Configuration(life).training_loaders()) {
+      const int workers = static_cast<int>(number(*loader, "workers", 0));
+      const auto turns = worker_turns(in.with_warmup, rank, workers);
+      if (!turns || turns->share < std::max(in.limits->input_worker_share, 1.5 * turns->usual_share) ||
+          turns->late_share < in.limits->input_worker_share)
+        continue;
+      if (!slowest || turns->share > slowest->turns.share) slowest = {rank, workers, *turns};
+    }
+  return slowest;
+}
+
+void tell_worker(const SlowWorker& slow, FindingBuilder& f) {
+  const std::string who = slow.turns.worker < 0 ? formatted("one of its {} workers", slow.workers)
+                                                : formatted("worker {} of {}", slow.turns.worker, slow.workers);
+  f.caused_by(Cause::kWorkerSkew)
+      .evidence("worker_wait_share", slow.turns.share, slow.rank, slow.turns.usual_share)
+      .evidence("late_turns_share", slow.turns.late_share, slow.rank)
+      .action(
+          formatted("Rank {}'s loader waits for {} turn by turn, while the batches of the others lie ready: compare "
+                    "what that worker reads and on which core it runs (worker_init_fn, shards by worker id); more "
+                    "workers do not help",
+                    slow.rank, who));
+  if (slow.turns.worker >= 0) f.evidence("worker", slow.turns.worker, slow.rank);
+}
+
 void tell_cause(const RuleInput& in, FindingBuilder& f) {
   f.action("Make batches arrive faster: more loader workers, cheaper transforms, faster storage");
   if (batches_ahead(in.with_warmup) == 0) {
@@ -53,7 +92,10 @@ void tell_cause(const RuleInput& in, FindingBuilder& f) {
   }
   const double blocked = blocked_share(in);
   f.evidence("batches_blocked_share", blocked);
-  if (blocked >= in.limits->input_head_of_line_share) {
+  const auto slow = blocked >= in.limits->input_head_of_line_share ? slow_worker(in) : std::nullopt;
+  if (slow) {
+    tell_worker(*slow, f);
+  } else if (blocked >= in.limits->input_head_of_line_share) {
     f.caused_by(Cause::kHeadOfLine)
         .action(
             "Single slow samples hold back batches that are finished: raise prefetch_factor, set in_order=False, or "

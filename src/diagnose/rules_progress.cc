@@ -60,6 +60,7 @@ void judge_progress(const RuleInput& in, std::vector<Finding>& out) {
   f.in(teardown ? Category::kTeardown : life->open_phase)
       .caused_by(!life->exception.empty() ? CauseWord(Cause::kException)
                  : life->exit_signal      ? numbered(Cause::kSignal, life->exit_signal)
+                 : life->exit_code > 0    ? CauseWord(Cause::kExitCode)
                                           : Cause::kKilled);
   // Its last word says so; a failure that the program survived long ago is no cause.
   if (!life->out_of_memory.empty() && life->exception.find("OutOfMemory") != std::string::npos)
@@ -74,13 +75,17 @@ void judge_progress(const RuleInput& in, std::vector<Finding>& out) {
               : formatted("Rank {} {} {} step {}{}", rank, how, teardown ? "in teardown, after its last" : "after",
                           life->steps - 1,
                           teardown || life->open_phase == Category::kUnattributed ? "" : ", in " + f->phase))
-      .action(!life->exception.empty() ? "See this rank's traceback; the other ranks' errors are only its echo"
-              : life->exit_signal == SIGKILL
-                  ? "SIGKILL usually is the out-of-memory killer: check dmesg and the memory limit of the job"
-                  : "See this rank's log, the kernel's log (dmesg) and the scheduler's");
+      .action(
+          !life->exception.empty() ? "See this rank's traceback; the other ranks' errors are only its echo"
+          : life->exit_signal == SIGKILL
+              ? "SIGKILL usually is the out-of-memory killer: check dmesg and the memory limit of the job"
+          : life->exit_code > 0 && !life->exit_signal
+              ? "It ended by itself, without an exception (os._exit, abort of a library): see the last lines of its log"
+              : "See this rank's log, the kernel's log (dmesg) and the scheduler's");
   if (teardown) f.action("Harmless for the result; torch's communication threads abort at exit now and then");
   f.evidence("steps_completed", static_cast<double>(life->steps), rank);
   if (life->exit_signal) f.evidence("exit_signal", life->exit_signal, rank);
+  if (life->exit_code > 0) f.evidence("exit_code", life->exit_code, rank);
   if (!life->exception.empty()) f.evidence("exception", life->exception, rank);
   out.push_back(f);
 }
