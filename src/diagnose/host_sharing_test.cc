@@ -1,6 +1,7 @@
 // What the ranks of one host cost each other, from the processes' names of their host to the range of a finding.
 #include <gtest/gtest.h>
 
+#include "align/config_fact.h"
 #include "diagnose/engine.h"
 #include "diagnose/host_view.h"
 #include "host_facts_builder.h"
@@ -94,6 +95,37 @@ TEST(HostSharing, TheLoadIsReadFromWhatWasSampled) {
   EXPECT_DOUBLE_EQ(load.rank_cores, 1.5);
   EXPECT_NEAR(load.others_cores, 5.6 - 3.5, 1e-9);
   EXPECT_NEAR(load.run_delay, 0.12, 1e-9);
+}
+
+// One rank takes a batch of small samples apart in its own thread, which has a core for `busy` of the time.
+CauseWord cause_of_loading(double busy, const std::map<std::string, HostLoad>& loads) {
+  Engine engine({});
+  for (const auto& [host, load] : loads) engine.set_host_load(host, load);
+  RankLife life;
+  life.rank = 0, life.world_size = 1, life.hostname = "a", life.steps = 80, life.training_loaders = {5};
+  life.configuration = {parse_config_fact(5, "loader|workers=0;batch=1024;whole_batches=0;epochs=1")};
+  engine.set_life(0, life);
+  for (uint32_t number = 0; number < 80; ++number) {
+    RankStep s;
+    s.step = number;
+    s.begin_ns = number * 20 * kMs + 1, s.end_ns = s.begin_ns + 20 * kMs;
+    s.own[index(Category::kInputWait)] = 12 * kMs;
+    s.own[index(Category::kForward)] = 8 * kMs;
+    s.segments = {s.own};
+    s.cpu_ns = static_cast<int64_t>(busy * 20 * kMs);
+    engine.feed(0, s);
+  }
+  engine.finish();
+  for (const Finding& f : engine.snapshot().findings)
+    if (f.kind == FindingKind::kInputBound) return f.cause;
+  return {};
+}
+
+TEST(HostSharing, ALoaderThatHasNoCoreDoesNotWaitForStorage) {
+  EXPECT_EQ(cause_of_loading(0.95, {}), Cause::kPerSampleOverhead);
+  EXPECT_EQ(cause_of_loading(0.6, {}), Cause::kInProcess);
+  EXPECT_EQ(cause_of_loading(0.6, {{"a", {.cores = 2, .run_delay = 0.35}}}), Cause::kPerSampleOverhead);
+  EXPECT_EQ(cause_of_loading(0.6, {{"a", {.cores = 2, .run_delay = 0.05}}}), Cause::kInProcess);
 }
 
 }  // namespace

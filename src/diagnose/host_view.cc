@@ -22,7 +22,8 @@ Window steady_window(const RankProcess& rank) {
     if (p[i].value < 1) continue;
     if (!begun) w.begin_ns = w.end_ns = p[i].time_ns;
     begun = true;
-    if (i > 0 && p[i].value > p[i - 1].value) w.end_ns = p[i].time_ns;
+    // Another step came after the sample before: that one was taken while the rank trained, this one perhaps after it.
+    if (i > 0 && p[i].value > p[i - 1].value) w.end_ns = std::max(w.begin_ns, p[i - 1].time_ns);
   }
   return w;
 }

@@ -12,7 +12,8 @@
 
 namespace stepscope::host {
 
-// Between the first completed step and the newest one: start-up (imports) and teardown are no evidence about training.
+// Between the first completed step and the last sample after which another step came: start-up (imports), what follows
+// the last step and teardown are no evidence about training.
 struct Window {
   int64_t begin_ns = 0, end_ns = 0;
   bool empty() const { return end_ns <= begin_ns; }

@@ -124,11 +124,14 @@ bool per_sample_overhead(const RuleInput& in, const ConfigFact& loader) {
   if (number(loader, "workers", 1) != 0 || number(loader, "whole_batches", 1) != 0) return false;
   if (batch < in.limits->input_small_batch) return false;
   if (in.per_step_ms(Category::kInputWait) > in.limits->input_small_sample_ms * batch) return false;
-  // A fetch that waits for storage or for another process uses no CPU.
-  const auto waits = [](const Cell& cell) {
+  // A fetch that waits for storage or for another process uses no CPU; one that only waits for a core would.
+  const auto idle = [](const Cell& cell) {
     return cell.cpu_ms >= 0 && cell.host_wall_ms > 0 ? 1 - cell.cpu_ms / cell.host_wall_ms : 0.0;
   };
-  return in.per_step_ms(waits) <= in.limits->input_small_idle_share;
+  double without_core = 0;
+  if (in.loads)
+    for (const auto& [host, load] : *in.loads) without_core = std::max(without_core, load.run_delay);
+  return in.per_step_ms(idle) - without_core <= in.limits->input_small_idle_share;
 }
 
 std::vector<Advice> advice_on_loaders(const RuleInput& in, const Configuration& c) {

@@ -29,6 +29,15 @@ std::optional<double> headroom_bytes(const HostFacts& facts, const RankProcess& 
   return left;
 }
 
+// A heap that settles under batches of changing size, a cache that fills: a straight line as well, but neither large
+// nor long.
+bool may_settle(const RankProcess& r, const Verdict& v, const HostThresholds& limits) {
+  const double before = r.held_bytes.last - v.growth_bytes;
+  if (v.growth_bytes >= limits.creep_large_share * before) return false;
+  return v.bytes_per_step ? v.growth_bytes < limits.creep_long_steps * *v.bytes_per_step
+                          : v.growth_bytes < limits.creep_long_s * v.bytes_per_s;
+}
+
 struct Grower {
   const RankProcess* rank;
   Verdict verdict;
@@ -40,6 +49,7 @@ Finding report(const std::vector<Grower>& growers, bool stairs, const RuleInput&
   FindingBuilder f = in.finding(stairs ? FindingKind::kMemoryStaircase : FindingKind::kHostMemoryCreep);
   f.pattern("drifting").graded(Severity::kWarn).confidence(0.95);
   double total_per_s = 0, largest = 0, per_step = 0, height = 0;
+  bool settles = !stairs;
   std::optional<double> left;
   f.from(std::numeric_limits<int64_t>::max());
   for (const Grower& g : growers) {
@@ -50,6 +60,7 @@ Finding report(const std::vector<Grower>& growers, bool stairs, const RuleInput&
     per_step = std::max(per_step, v.bytes_per_step.value_or(0));
     height = std::max(height, v.stair_bytes);
     f.from(std::min(f->first_step, v.first_step));
+    settles = settles && may_settle(*g.rank, v, limits);
     const auto h = headroom_bytes(facts, *g.rank);
     if (h) left = left ? std::min(*left, *h) : *h;
     if (f->evidence.size() >= 12) continue;
@@ -73,14 +84,18 @@ Finding report(const std::vector<Grower>& growers, bool stairs, const RuleInput&
     const double eta_s = *left / total_per_s;
     f.evidence("seconds_to_limit", eta_s);
     if (eta_s < 30 * 86400) f.title_goes_on(formatted(", memory is full in {}", format_seconds(eta_s)));
-    if (eta_s <= limits.creep_eta_crit_s) f.graded(Severity::kCrit);
+    settles = settles && *left > limits.creep_near_factor * largest;
+    if (eta_s <= limits.creep_eta_crit_s && !settles) f.graded(Severity::kCrit);
     // A few stairs say little about a time that is hundreds of times as long as they took.
     if (stairs && eta_s > limits.stair_max_extrapolation * largest / total_per_s) f.graded(Severity::kInfo);
   }
+  if (settles) f.graded(Severity::kInfo).confidence(0.5);
   f.action(
-      stairs ? "Look at what runs at each stair (validation, checkpoint, epoch end): results or state dicts are kept"
-             : "Look for what is kept every step: lists of tensors or outputs, losses with their graph, caches without "
-               "a bound");
+      settles ? "It is small and young: a heap or a cache that fills looks the same. Look again in some hundred steps"
+      : stairs
+          ? "Look at what runs at each stair (validation, checkpoint, epoch end): results or state dicts are kept"
+          : "Look for what is kept every step: lists of tensors or outputs, losses with their graph, caches without "
+            "a bound");
   return f;
 }
 

@@ -26,6 +26,23 @@ TEST(HostMemoryCreep, TellsMegabytesPerStepAndTimeToLimit) {
   EXPECT_LE(all[0].first_step, 2);
 }
 
+// A heap that settles under batches of changing size grows by a fraction of what it held, for some hundred steps.
+TEST(HostMemoryCreep, SmallAndYoungIsANotice) {
+  HostFacts f = healthy(2, 40);  // 185 steps
+  f.ranks[1].held_bytes = series(40, [](double s) { return 400e6 + 4.5e6 * s; });
+  const auto young = judge(f);
+  ASSERT_EQ(kinds(young), "HOST_MEMORY_CREEP/ ");
+  EXPECT_EQ(young[0].severity, Severity::kInfo);
+  f.host.memory_available_bytes = flat(40, 600e6);
+  EXPECT_EQ(judge(f).at(0).severity, Severity::kCrit);  // nearly full
+  f = healthy(2, 40);
+  f.ranks[1].held_bytes = series(40, [](double s) { return 400e6 + 12e6 * s; });
+  EXPECT_EQ(judge(f).at(0).severity, Severity::kWarn);  // large
+  f = healthy(2, 100);
+  f.ranks[1].held_bytes = series(100, [](double s) { return 4000e6 + 4.5e6 * s; });
+  EXPECT_EQ(judge(f).at(0).severity, Severity::kWarn);  // long
+}
+
 TEST(HostMemoryCreep, IsCriticalWhenTheLimitIsWithinReach) {
   HostFacts f = healthy(2);
   f.ranks[0].held_bytes = series(120, [](double s) { return 500e6 + 5e6 * s; });
@@ -98,6 +115,14 @@ TEST(HostMemoryCreep, MemoryFreedAtTheEndOfTheJobDoesNotHideIt) {
   HostFacts f = healthy(1);
   f.ranks[0].steps = series(120, [](double s) { return 5 * std::min(s, 100.0); });
   f.ranks[0].held_bytes = series(120, [](double s) { return s <= 101 ? 500e6 + 2e6 * s : 100e6; });
+  EXPECT_EQ(kinds(judge(f)), "HOST_MEMORY_CREEP/ ");
+}
+
+// The last steps and the end of the loop, which frees what they kept, lie between two samples.
+TEST(HostMemoryCreep, NorDoesASampleThatSawTheLastStepAfterTheEnd) {
+  HostFacts f = healthy(1, 60);
+  f.ranks[0].steps = series(60, [](double s) { return 5 * std::clamp(s - 2, 0.0, 50.0); });
+  f.ranks[0].held_bytes = series(60, [](double s) { return s < 52 ? 700e6 + 40e6 * s : 700e6; });
   EXPECT_EQ(kinds(judge(f)), "HOST_MEMORY_CREEP/ ");
 }
 

@@ -69,7 +69,7 @@ def permutation() -> None:
 
 
 def small_samples() -> None:
-    train(DataLoader(Rows(1024 * 60), batch_size=1024), 60, width=128)
+    train(DataLoader(Rows(1024 * 200), batch_size=1024), 200, width=128)  # long enough that the host was sampled
 
 
 habits = {
