@@ -68,10 +68,11 @@ bool of_the_machine(const RuleInput& in, Spread spread) {
   return !in.on_device() && (spread == Spread::kAll || (spread == Spread::kCompute && shares_host(in)));
 }
 
-// The model's compute alone took longer, by no more than what runs beside it on the same core makes it: a virtual
-// machine's neighbours are not seen from inside.
-bool may_be_a_neighbour(const RuleInput& in, Spread spread, double share) {
-  return !in.on_device() && spread == Spread::kCompute && share < in.limits->trend_passing_share;
+// The host took longer by no more than what runs beside it on the same core makes it: a virtual machine's neighbours
+// are not seen from inside. A burst of theirs moves any phase, and what lasts moves the model's compute alike.
+bool may_be_a_neighbour(const RuleInput& in, Spread spread, double share, double since_ms) {
+  if (in.on_device() || share >= in.limits->trend_passing_share) return false;
+  return since_ms < 1e3 * (spread == Spread::kCompute ? in.limits->trend_passing_s : in.limits->trend_young_s);
 }
 
 double ms_from(const Rows& rows, size_t from) {
@@ -172,9 +173,10 @@ void judge_trend(const RuleInput& in, std::vector<Finding>& out) {
                           format_percent(by / trend->before), format_ms(trend->before), format_ms(trend->after), where)
               : formatted("Steps take {} longer since step {}, {} instead of {}{}", format_percent(by / trend->before),
                           f->first_step, format_ms(trend->after), format_ms(trend->before), where));
-  const bool passes = ms_from(in.baseline, trend->from) < 1e3 * in.limits->trend_passing_s;
-  const bool settles = trend->drifts && ms_from(in.baseline, 0) < 1e3 * in.limits->trend_drift_s;
-  if (settles || (passes && may_be_a_neighbour(in, spread, by / trend->before))) f.graded(Severity::kInfo);
+  const double since_ms = ms_from(in.baseline, trend->from);
+  const bool passes = since_ms < 1e3 * in.limits->trend_passing_s;
+  const bool settles = trend->drifts && since_ms < 1e3 * in.limits->trend_drift_s;
+  if (settles || may_be_a_neighbour(in, spread, by / trend->before, since_ms)) f.graded(Severity::kInfo);
   const double batches = batch_factor(in.baseline, *trend);
   if (!std::isnan(batches)) f.evidence("batch_growth_factor", batches);
   const double with_size = size_correlation(values, series(in.baseline, batch_size(in.baseline)));
