@@ -1,5 +1,5 @@
-"""`--share K/N`: of the slow tests every N-th one, beginning with the K-th; commits take turns (Makefile), so that each
-family is in every run and N commits run them all. Tests that share a fixture of their module stay together."""
+"""`--share K/N`: of the slow tests every N-th one, beginning with the K-th; commits take turns (Makefile), so that N of them
+run them all and large families are in every run. Tests that share a fixture of their module stay together."""
 
 from __future__ import annotations
 

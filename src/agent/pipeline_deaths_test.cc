@@ -29,6 +29,24 @@ TEST_F(PipelineTest, TheFirstDeathIsNamedTheOthersFollowedFromIt) {
   EXPECT_EQ(lost[0].first_step, 20);
 }
 
+TEST_F(PipelineTest, ARankThatEndsItselfIsToldByItsExitCode) {
+  for (const auto& [status, cause] : {std::pair{std::optional(3 << 8), "exit_code"},
+                                      {std::optional(kKilled), "signal_9"},
+                                      {std::nullopt, "killed"}}) {
+    Writer a(root_, 0, 10), b(root_, 1, 11);
+    Pipeline pipeline({});
+    pipeline.add(a.tail());
+    const auto idb = pipeline.add(b.tail());
+    a.steps(20), b.steps(20);
+    pipeline.pump(a.now());
+    pipeline.end_tail(idb, a.now() + 1000, status);
+    pipeline.finish(a.now() + 3000);
+    const auto lost = of_kind(pipeline.snapshot(), FindingKind::kRankLost);
+    ASSERT_EQ(lost.size(), 1u) << cause;
+    EXPECT_EQ(lost[0].cause.str(), cause);
+  }
+}
+
 TEST_F(PipelineTest, AnExceptionIsOlderThanTheExitThatFollowsIt) {
   Writer a(root_, 0, 10), b(root_, 1, 11);
   Pipeline pipeline({});
