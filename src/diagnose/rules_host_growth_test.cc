@@ -33,7 +33,7 @@ TEST(HostMemoryCreep, SmallAndYoungIsANotice) {
   const auto young = judge(f);
   ASSERT_EQ(kinds(young), "HOST_MEMORY_CREEP/ ");
   EXPECT_EQ(young[0].severity, Severity::kInfo);
-  f.host.memory_available_bytes = flat(40, 600e6);
+  f.host.memory_available_bytes = flat(40, 400e6);
   const auto full = judge(f);  // nearly
   ASSERT_EQ(kinds(full), "HOST_MEMORY_PRESSURE/near_limit HOST_MEMORY_CREEP/ ");
   EXPECT_EQ(full[1].severity, Severity::kCrit);
