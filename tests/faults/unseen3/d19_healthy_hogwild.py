@@ -21,8 +21,7 @@ def train(number, model, teacher):
         x = torch.randn(BATCH, 64, generator=generator)
         loss = nn.functional.mse_loss(model(x), torch.tanh(x @ teacher))
         for p, g in zip(model.parameters(), torch.autograd.grad(loss, list(model.parameters()))):
-            with torch.no_grad():
-                p.add_(g, alpha=-optimizer.param_groups[0]["lr"])
+            p.data.add_(g, alpha=-optimizer.param_groups[0]["lr"])
         if number == 0 and step % 50 == 0:
             print(f"thread 0 step {step} loss {loss.item():.4f}", flush=True)
 
