@@ -5,6 +5,7 @@ namespace stepscope {
 
 bool forward_begins(OpenRank& rank, const Event& e, int64_t t, OpenSpan& span) {
   if (rank.stack.inside(Kind::kBackward)) return false;  // activation checkpointing computes it again: part of backward
+  if (!rank.stack.inside(Kind::kForward)) ++rank.parts.facts().forwards;
   const bool grad = e.flags & kForwardGrad;
   const bool trainer = rank.loaders.newest() ? rank.loaders.newest_feeds_training() : (e.flags & kForwardTraining) != 0;
   if (grad) rank.start(t);

@@ -4,8 +4,9 @@
 
 namespace stepscope {
 
+// In what covers all inside it (compiling, a checkpoint) it is a part of that.
 void gc_ends(OpenRank& rank, const Event&, int64_t t, const OpenSpan* span) {
-  if (span && rank.started) rank.parts.facts().gc_ns += t - span->begin_ns;
+  if (span && rank.started && !rank.stack.covered()) rank.parts.facts().gc_ns += t - span->begin_ns;
 }
 
 void sync_ends(OpenRank& rank, const Event&, int64_t t, const OpenSpan* span) {

@@ -95,6 +95,7 @@ TEST(Ledger, TeacherForwardIsForward) {
   const auto steps = l.finish();
   EXPECT_EQ(steps[5].own[index(Category::kValidation)], 0);
   EXPECT_GE(steps[5].own[index(Category::kForward)], 2'000'000);
+  EXPECT_EQ(steps[5].forwards, 2u);
 }
 
 TEST(Ledger, PausesCutThroughPhases) {
@@ -102,7 +103,7 @@ TEST(Ledger, PausesCutThroughPhases) {
   for (int i = 0; i < 3; ++i) {
     l.fetch().begin(Kind::kForward, 1, kForwardGrad).pass(500).span(Kind::kGc, 250, 2).pass(500).end(Kind::kForward, 1);
     l.backward().optimizer();
-    l.begin(Kind::kSave, 1).pass(4000).end(Kind::kSave, 1);
+    l.begin(Kind::kSave, 1).pass(3000).span(Kind::kGc, 1000, 2).end(Kind::kSave, 1);  // of the checkpoint
   }
   const auto steps = l.finish();
   EXPECT_EQ(steps[1].own[index(Category::kHostPause)], 250'000);

@@ -72,7 +72,8 @@ class Ledger {
     int owner = -1;
     for (size_t o : owners_) {
       const Finding& other = findings_[o];
-      if (f.kind == FindingKind::kUnexplainedLoss) break;  // it says what the others leave open
+      // It says what the others leave open, but has not heard of what is sampled outside of steps.
+      if (f.kind == FindingKind::kUnexplainedLoss && !takes_cores(other)) continue;
       if (!same_time(other, f) || !can_explain(other, f)) continue;
       theirs += other.cost_share;
       if (other.cost_share > most) most = other.cost_share, owner = static_cast<int>(o);

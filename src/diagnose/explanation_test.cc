@@ -70,6 +70,15 @@ TEST(Explanation, ARankThatHasNoCoreIsSlowInAllItDoes) {
   EXPECT_EQ(share_out(another), (Roots{-1, -1}));  // of another rank
 }
 
+// Ranks that take turns at having no core wait for each other. What is lost in other ways stays open.
+TEST(Explanation, WaitingForRanksWithoutACoreIsNoLossOfItsOwn) {
+  std::vector<Finding> said = {job(kUnexplainedLoss, Category::kStragglerWait, 0.2),
+                               job(kUnexplainedLoss, Category::kInputWait, 0.2),
+                               job(kCpuContention, Category::kUnattributed, 0.19)};
+  said[2].phase.clear();
+  EXPECT_EQ(share_out(said), (Roots{2, -1, -1}));
+}
+
 TEST(Explanation, TwoRanksAreTwoFaults) {
   std::vector<Finding> said = {ranks(kComputeStraggler, {1}, Category::kBackward, 0.25),
                                ranks(kInputStraggler, {2}, Category::kInputWait, 0.2),

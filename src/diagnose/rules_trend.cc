@@ -219,6 +219,8 @@ double compute_ms(const Cell& cell) {
   return ms;
 }
 
+double forwards(const Cell& cell) { return cell.forwards; }
+
 // The level around each value: the median of its block of steps. A step is slow beside its neighbours; that a run has
 // several levels is a change, not jitter.
 std::vector<double> usual_levels(const std::vector<double>& values) {
@@ -254,7 +256,7 @@ void judge_jitter(const RuleInput& in, std::vector<Finding>& out) {
   const Size size = batch_size(in.baseline);
   double lost = 0, sum = 0;
   std::vector<const StepRow*> slow, others;
-  std::vector<double> compute, usual_there, batches_slow, batches_others;
+  std::vector<double> compute, usual_there, batches_slow, batches_others, forwards_slow, forwards_others;
   for (size_t i = 0; i < in.baseline.size(); ++i) {
     const StepRow* row = in.baseline.rows[i];
     const double weight = in.baseline.weights[i];
@@ -263,6 +265,7 @@ void judge_jitter(const RuleInput& in, std::vector<Finding>& out) {
     const bool is_slow = values[i] >= in.limits->jitter_factor * usual[i];
     (is_slow ? slow : others).push_back(row);
     (is_slow ? batches_slow : batches_others).push_back(RuleInput::of_row(*row, size));
+    (is_slow ? forwards_slow : forwards_others).push_back(RuleInput::of_row(*row, forwards));
     if (!is_slow) continue;
     lost += weight * (values[i] - usual[i]);
     compute.push_back(values[i]);
@@ -289,6 +292,15 @@ void judge_jitter(const RuleInput& in, std::vector<Finding>& out) {
     f.caused_by(Cause::kMoreWork).graded(Severity::kInfo);  // the work is the data's
     f.title_goes_on(formatted("; their batches are {:.1f} times as large", factor))
         .action("Sort or bucket samples by length, so that batches are alike");
+  } else if (const auto [more, usual_runs] = std::pair{median(forwards_slow), median(forwards_others)};
+             usual_runs > 0 && more > usual_runs) {
+    f.caused_by(Cause::kMoreWork).graded(Severity::kInfo);
+    f.evidence("forwards", more, {}, usual_runs)
+        .title_goes_on(formatted("; they run the model {:.3g} times instead of {:.3g}", more, usual_runs))
+        .action(
+            "The loop does more in these steps, as for a rollout, a teacher or a term of the loss that is not in all "
+            "of "
+            "them: see whether it has to");
   } else if (of_the_machine(in, spread) || (median(compute) / median(usual_there) - 1 <= slowdown_by_others(in))) {
     f.graded(Severity::kInfo).action(kMachineAction);
     if (spread == Spread::kAll) f.caused_by(Cause::kHostSlower).title_goes_on(", in all phases alike");

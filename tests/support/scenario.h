@@ -12,6 +12,7 @@
 //   fault rank=1 phase=backward add=10 from=0 to=199 every=1 sigma=0   adds ms to a phase of some steps; rank=all;
 //                                phases also: h2d, gc, checkpoint, validation, compile, epoch, sleep (unnamed, after the step)
 //   fault rank=1 factor=1.5      all compute of the rank takes so much longer; with work=1 its tokens are as much more
+//   fault rank=1 phase=forward add=10 forwards=2       so many more runs of the model than the one of a step
 //   fault rank=all pace=1.3      everything that the rank does takes so much longer
 //   small_collectives 12         per step, outside of backward
 //   memory rank=0 capacity=80000 base=4000 top=2000 reserved=8000 split=200 grow=8 from=0 to=199 stop=.. every=1
@@ -77,6 +78,7 @@ struct Fault {
   std::string phase;
   double add_ms = 0, factor = 1, pace = 1, sigma = 0;
   bool work = false;
+  uint32_t forwards = 0;
   int from = 0, to = 1 << 30, every = 1;
   bool hits(int r, int step) const { return (rank < 0 || rank == r) && step >= from && step <= to && (step - from) % every == 0; }
 };
@@ -193,6 +195,7 @@ inline Scenario read(const std::string& path) {
       f.phase = w.count("phase") ? w.at("phase") : "";
       f.add_ms = number(w, "add", 0), f.factor = number(w, "factor", 1), f.pace = number(w, "pace", 1), f.sigma = number(w, "sigma", 0);
       f.work = number(w, "work", 0) != 0;
+      f.forwards = static_cast<uint32_t>(number(w, "forwards", 0));
       f.from = static_cast<int>(number(w, "from", 0)), f.to = static_cast<int>(number(w, "to", 1 << 30)), f.every = static_cast<int>(number(w, "every", 1));
       s.faults.push_back(f);
     } else if (command == "lost") {
@@ -381,6 +384,13 @@ class Play {
     return mb;
   }
 
+  uint32_t forwards_at(int r, int step) const {
+    uint32_t forwards = 1;
+    for (const Fault& f : s_.faults)
+      if (f.hits(r, step)) forwards += f.forwards;
+    return forwards;
+  }
+
   // Tokens of the rank over those of the others.
   double work_at(int r, int step) const {
     double work = 1;
@@ -521,6 +531,7 @@ class Play {
       if (s_.explicit_steps) lane.event(Kind::kStep, Edge::kBegin);
       lane.pass(own("gap", r, step));
       if (const double ms = own("h2d", r, step); ms > 0) lane.span(Kind::kH2d, ms, 1 << 20);
+      for (uint32_t more = forwards_at(r, step); more > 1; --more) lane.span(Kind::kForward, 0, 9, 0, kForwardTraining);
       lane.event(Kind::kForward, Edge::kBegin, 9, 0, 0, 0, kForwardGrad | kForwardTraining);
       if (const double ms = own("compile", r, step); ms > 0) lane.span(Kind::kCompile, ms);
       if (tokens > 0) lane.event(Kind::kShape, Edge::kMark, 8, static_cast<uint64_t>(tokens));
