@@ -22,6 +22,7 @@
 #include "agent/run_report.h"
 #include "agent/run_store.h"
 #include "agent/shm_folder.h"
+#include "agent/start_watch.h"
 #include "agent/step_marks.h"
 #include "agent/stop_watch.h"
 #include "agent/summary_requests.h"
@@ -30,6 +31,7 @@
 #include "base/log.h"
 #include "base/subprocess.h"
 #include "report/summary_json.h"
+#include "sampler/oom_counters.h"
 #include "sampler/torch_probe.h"
 
 namespace stepscope {
@@ -42,6 +44,7 @@ constexpr uint64_t kGraceNs = 300 * kMs;        // from the end of the command t
 constexpr uint64_t kExitWaitNs = 10'000 * kMs;  // attached: from a rank's last exit handler to the end of its process
 constexpr uint64_t kSignalSlackNs = 50 * kMs;   // a rank may die of a group's signal before we hear of it
 constexpr uint64_t kAbortNs = 5'000 * kMs;      // from SIGTERM to SIGKILL, with --on-hang abort
+constexpr uint64_t kStarterKeptNs = 2'000 * kMs;
 constexpr size_t kMaxKeptBytes = 1ull << 30;
 constexpr size_t kMaxEvents = 64;
 
@@ -76,10 +79,11 @@ class Agent {
   void handle(const Frame& frame);
   void wait(int timeout_ms);
   void look_for_rings(uint64_t now_ns);
+  void look_for_starts(uint64_t now_ns);
   void follow(RankTail tail);
   void on_death(Pipeline::TailId id);
   void poll_deaths_without_pidfd();
-  void forget_non_ranks();
+  void forget_non_ranks(uint64_t now_ns);
   void keep_marks();
   void put_away_closed_rings();
   Snapshot snapshot_so_far(const HostFacts& host, uint64_t now_ns);
@@ -91,6 +95,7 @@ class Agent {
   bool over(uint64_t now_ns);
   bool said_goodbye() const;
   void note_own_interrupt();
+  void note_failed_command();
   void learn_exit(Snapshot& snapshot);
   void finish();
   void keep_black_boxes(const Snapshot& snapshot);
@@ -102,6 +107,7 @@ class Agent {
   Log log_;
   Fd epoll_, shm_lock_;
   RingWatch rings_;
+  StartWatch starts_;
   StepMarks marks_;
   SummaryRequests requests_;
   Pipeline pipeline_;
@@ -109,6 +115,7 @@ class Agent {
   HostWatch host_;
   TorchProbe probe_;
   StopWatch stops_;
+  OomCounters oom_kills_;
   HangWatch hang_;
   LineSampler lines_;
   std::map<Pipeline::TailId, PidWatch> watches_;
@@ -127,6 +134,7 @@ Agent::Agent(ControlChannel channel, AgentConfig config, std::vector<Frame> firs
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       shm_lock_(config_.shm_dir.empty() ? Fd() : hold_shm_lock(config_.shm_dir)),
       rings_(config_.shm_dir),
+      starts_(config_.shm_dir),
       marks_(config_.shm_dir),
       requests_(config_.shm_dir),
       pipeline_({.thresholds = config_.thresholds,
@@ -141,6 +149,7 @@ Agent::Agent(ControlChannel channel, AgentConfig config, std::vector<Frame> firs
       lines_(config_.stacks, monotonic_ns()) {
   watch(channel_.fd(), kKeyChannel);
   watch(rings_.fd(), kKeyRings);
+  watch(starts_.fd(), kKeyRings);
   if (config_.restarts > 0) {
     pipeline_.note("the observer was restarted; what it had judged before was worked out again from the black boxes");
     log_.line("agent restarted");
@@ -214,7 +223,23 @@ void Agent::follow(RankTail tail) {
   const bool dead = !watcher.found();
   watch(watcher.fd(), id);
   watches_[id] = std::move(watcher);
+  if (!dead) oom_kills_.follow(identity.pid);
   if (dead) on_death(id);
+}
+
+// Who says that it will be a rank. After look_for_rings(): a black box that is there is not missed.
+void Agent::look_for_starts(uint64_t now_ns) {
+  const auto has_ring = [&](int pid) {
+    const std::vector<Pipeline::TailId> ids = pipeline_.tails();
+    return std::any_of(ids.begin(), ids.end(), [&](auto id) { return pipeline_.tail(id).identity().pid == pid; });
+  };
+  for (const RankLife& life : starts_.look(has_ring, now_ns)) {
+    if (starts_.launches(life.pid)) continue;
+    log_.line("pid " + std::to_string(life.pid) + " was to be rank " + std::to_string(life.rank) + " and failed");
+    pipeline_.start_failed(life, now_ns);
+  }
+  for (const Pipeline::TailId id : pipeline_.tails())
+    if (const int pid = pipeline_.tail(id).identity().pid; starts_.launches(pid)) pipeline_.launcher(pid);
 }
 
 // Oldest first: which process succeeds which is told by who was there before.
@@ -243,6 +268,8 @@ void Agent::on_death(Pipeline::TailId id) {
   if (!status && watcher.pid() == child_.pid()) status = end_.wait_status;
   if (watcher.fd() >= 0) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, watcher.fd(), nullptr);
   const int rank = pipeline_.has(id) ? pipeline_.tail(id).identity().rank : -1;
+  const OomKill oom_kill = oom_kills_.at_death(watcher.pid(), now_ns);
+  if (pipeline_.has(id)) pipeline_.set_oom_kill(id, oom_kill);
   pipeline_.end_tail(id, now_ns, status);
   store_.event("rank_death",
                "pid " + std::to_string(watcher.pid()) + (status ? ", wait status " + std::to_string(*status) : ""),
@@ -261,10 +288,13 @@ void Agent::poll_deaths_without_pidfd() {
 }
 
 // A process that imported torch and ended without ever training holds a ring's worth of shared memory for nothing.
-void Agent::forget_non_ranks() {
+void Agent::forget_non_ranks(uint64_t now_ns) {
   for (const Pipeline::TailId id : pipeline_.tails()) {
     const RankTail& tail = pipeline_.tail(id);
-    if (!tail.ended() || tail.is_rank()) continue;
+    if (!tail.ended() || tail.is_rank() || pipeline_.counts_as_rank(id)) continue;
+    // Of a start in which another rank may turn out to have failed first.
+    const int64_t ended_ns = tail.builder().life().end_ns;
+    if (tail.is_starter() && static_cast<int64_t>(now_ns) - ended_ns < static_cast<int64_t>(kStarterKeptNs)) continue;
     ::unlink(tail.path().c_str());
     pipeline_.drop(id);
   }
@@ -309,7 +339,7 @@ void Agent::answer_requests(uint64_t now_ns) {
 
 void Agent::watch_progress(uint64_t now_ns) {
   if (end_.wait_status) return;
-  const HangWatch::News news = hang_.look(pipeline_, now_ns);
+  const HangWatch::News news = hang_.look(pipeline_, now_ns, starts_.starting());
   if (abort_ns_ > 0) end_training(now_ns);
   if (news.text.empty()) return;
   channel_.send(FrameType::kNotice, news.text);
@@ -367,6 +397,17 @@ void Agent::note_own_interrupt() {
   }
 }
 
+// Nobody came as far as being a rank: then what failed is the launch command.
+void Agent::note_failed_command() {
+  if (pipeline_.saw_rank() || end_.interrupted_by || !end_.wait_status || *end_.wait_status == 0) return;
+  RankLife command = starts_.exception_of(child_.pid()).value_or(RankLife());
+  command.ended = true;
+  command.end_ns = static_cast<int64_t>(end_.end_ns);
+  command.exit_signal = WIFSIGNALED(*end_.wait_status) ? WTERMSIG(*end_.wait_status) : 0;
+  command.exit_code = WIFEXITED(*end_.wait_status) ? WEXITSTATUS(*end_.wait_status) : -1;
+  pipeline_.engine().set_failed_command(command);
+}
+
 // Attached: how the process really ended is known only after the summary it waits for.
 void Agent::learn_exit(Snapshot& snapshot) {
   if (!config_.attached || end_.wait_status) return;
@@ -397,14 +438,16 @@ int Agent::run() {
     const uint64_t now_ns = monotonic_ns();
     wait(0);  // who is gone makes room for who came since
     look_for_rings(now_ns);
+    look_for_starts(now_ns);
     const double fullest = pipeline_.pump(now_ns);
     pipeline_.sample_completions(now_ns);
     keep_marks();
-    forget_non_ranks();
+    forget_non_ranks(now_ns);
     put_away_closed_rings();
     host_.sample(pipeline_, now_ns);
     if (!pipeline_.saw_rank()) probe_.look(child_.pid(), ::getpid(), now_ns);
     stops_.look(pipeline_, store_, now_ns);
+    oom_kills_.look(now_ns);
     watch_progress(now_ns);
     lines_.look(pipeline_, now_ns, hang_.asks() || pipeline_.interrupted_ns() > 0 || end_.wait_status.has_value());
     host_.tell_news(pipeline_.engine(), now_ns);
@@ -433,6 +476,11 @@ void Agent::finish() {
   note_own_interrupt();
   if (end_.wait_status && child_.pid() > 0) pipeline_.set_exit_status(child_.pid(), *end_.wait_status);
   if (const auto process = probe_.found(); process && !pipeline_.saw_rank()) pipeline_.engine().set_unhooked(*process);
+  for (int look = 0; look < 2; ++look) {  // what has just died is seen to be gone, and then judged
+    look_for_rings(now_ns);
+    look_for_starts(now_ns);
+  }
+  note_failed_command();
   host_.tell_all(pipeline_.engine());
   pipeline_.finish(now_ns);
   log_.line("stacks for lines of code: " + lines_.account());

@@ -9,6 +9,7 @@
 #include "base/text_format.h"
 #include "blackbox/event_kind.h"
 #include "diagnose/hang.h"
+#include "diagnose/stack_text.h"
 #include "diagnose/timeout_ahead.h"
 #include "sampler/process_glance.h"
 
@@ -30,7 +31,7 @@ int64_t last_sign_ns(const RankTail& tail) {
 template <class Visit>
 void each_rank(const Pipeline& pipeline, Visit visit) {
   for (const Pipeline::TailId id : pipeline.tails())
-    if (pipeline.counts_as_rank(id)) visit(pipeline.tail(id));
+    if (pipeline.counts_as_rank(id) || pipeline.is_starting(id)) visit(pipeline.tail(id));
 }
 
 // "group_timeout_s=1800" among the facts of a rank; 0 = not told.
@@ -66,13 +67,33 @@ double HangWatch::patience_s(const RankTail& tail) const {
   return patience;
 }
 
-bool HangWatch::suspects(Pipeline& pipeline, uint64_t now_ns) const {
-  bool any = false;
+bool HangWatch::suspects(const Pipeline& pipeline, uint64_t now_ns) const {
+  bool any = waits_for_a_start(pipeline, now_ns);
   each_rank(pipeline, [&](const RankTail& tail) {
     if (tail.ended() || tail.leaving()) return;
-    any = any || seconds_since(last_sign_ns(tail), now_ns) > kSuspect * patience_s(tail);
+    double patience = patience_s(tail);
+    // Who waits while a timeout runs is looked at before half of it is over (diagnose/timeout_ahead.h).
+    const bool waits = tail.whereabouts().in_init() || tail.whereabouts().awaited();
+    if (const double timeout_s = timeout_of(tail); waits && timeout_s > 0)
+      patience = std::min(patience, kTimeoutAheadShare * timeout_s);
+    any = any || seconds_since(last_sign_ns(tail), now_ns) > kSuspect * patience;
   });
   return any;
+}
+
+// Some are in init_process_group and others of the job are not, for as long as any silence must last.
+bool HangWatch::waits_for_a_start(const Pipeline& pipeline, uint64_t now_ns) const {
+  int in_init = 0, came = 0, world = 0;
+  double waited_s = 0;
+  each_rank(pipeline, [&](const RankTail& tail) {
+    const Whereabouts& at = tail.whereabouts();
+    world = std::max(world, tail.identity().world_size);
+    came += !tail.ended() && (at.in_init() || at.joined() || tail.steps_begun() > 0);
+    if (!at.in_init() || tail.ended()) return;
+    ++in_init;
+    waited_s = std::max(waited_s, seconds_since(at.init_since_ns(), now_ns));
+  });
+  return in_init > 0 && came < world && waited_s > kSuspect * options_.limits.standstill_s;
 }
 
 // Somebody it hangs on, or, where nobody is named, anybody, trains again. A record alone does not say so: an operation
@@ -85,11 +106,13 @@ bool HangWatch::goes_on(Pipeline& pipeline, uint64_t now_ns) {
     // Who is only busy writes all the time: then those who wait must go on.
     const auto& held = verdict_->kind == FindingKind::kHang ? verdict_->ranks : verdict_->victims;
     const bool named = held.empty() || std::find(held.begin(), held.end(), rank) != held.end();
-    if (!named || before == at_verdict_.end() || tail.ended()) return;
-    stepped = stepped || tail.steps_begun() > before->second.steps;
-    const bool raised = tail.builder().life().exception_ns > before->second.progress_ns;
+    if (!named || tail.ended()) return;
+    // One that had no black box then has begun to write.
+    const Progress then = before == at_verdict_.end() ? Progress{} : before->second;
+    stepped = stepped || tail.steps_begun() > then.steps;
+    const bool raised = tail.builder().life().exception_ns > then.progress_ns;
     if (raised || tail.leaving()) return;
-    moved = moved || tail.whereabouts().progress_ns() > before->second.progress_ns;
+    moved = moved || tail.whereabouts().progress_ns() > then.progress_ns;
   });
   if (!moved)
     moved_ns_ = 0;
@@ -98,9 +121,8 @@ bool HangWatch::goes_on(Pipeline& pipeline, uint64_t now_ns) {
   return stepped || (moved && now_ns - moved_ns_ >= kSettleNs);
 }
 
-void HangWatch::glance(int rank, const RankTail& tail, uint64_t now_ns) {
-  const blackbox::Identity& who = tail.identity();
-  const auto now = glance_at(who.pid, who.pid_start_ticks, tail.whereabouts().thread());
+void HangWatch::glance(int rank, int pid, uint64_t start_ticks, uint32_t thread, uint64_t now_ns) {
+  const auto now = glance_at(pid, start_ticks, thread);
   Seen& seen = seen_[rank];
   if (!now) return;
   seen.state = now->state;
@@ -116,43 +138,104 @@ void HangWatch::glance(int rank, const RankTail& tail, uint64_t now_ns) {
     seen.cpu_share = static_cast<double>(now->cpu_ticks - seen.first_ticks) / static_cast<double>(hz) / seconds;
 }
 
-JobStanding HangWatch::gather(Pipeline& pipeline, uint64_t now_ns) {
-  JobStanding job;
-  job.run_s = seconds_since(static_cast<int64_t>(began_ns_), now_ns);
-  each_rank(pipeline, [&](const RankTail& tail) {
-    const Whereabouts& at = tail.whereabouts();
-    const RankLife life = tail.life();
+RankStanding HangWatch::standing_of(const RankTail& tail, uint64_t now_ns) const {
+  const Whereabouts& at = tail.whereabouts();
+  const RankLife life = tail.life();
+  RankStanding r;
+  r.rank = tail.identity().rank;
+  r.ended = life.ended;
+  r.clean = life.clean_exit;
+  r.leaving = tail.leaving();
+  r.exit_signal = life.exit_signal;
+  r.exit_code = life.exit_code;
+  r.exception = exception_words(life);
+  r.steps = tail.steps_begun();
+  r.silent_s = life.ended ? seconds_since(life.end_ns, now_ns) : seconds_since(last_sign_ns(tail), now_ns);
+  r.patience_s = patience_s(tail);
+  r.timeout_s = timeout_of(tail);
+  r.phase = at.step_end_ns() > 0 ? tail.builder().phase() : Category::kStartup;
+  r.in_init = at.in_init() && r.exception.empty();
+  r.joined = at.joined() || at.step_end_ns() > 0;
+  r.groups = at.groups();
+  r.awaits = at.awaited();
+  if (const auto seen = seen_.find(r.rank); seen != seen_.end() && !life.ended) {
+    r.state = seen->second.state;
+    r.wait_channel = seen->second.wait_channel;
+    r.cpu_share = seen->second.cpu_share;
+  }
+  r.stack = stacks_.stack(r.rank);
+  if (!r.stack) r.no_stack = options_.stacks ? stacks_.why_not(r.rank, now_ns) : "switched off";
+  return r;
+}
+
+// Those without a black box: they start, or have failed to.
+void HangWatch::add_starters(const Pipeline& pipeline, const std::vector<RankLife>& starting, uint64_t now_ns,
+                             JobStanding& job) const {
+  std::vector<RankLife> lives = starting;
+  for (const auto& [rank, life] : pipeline.failed_starts()) lives.push_back(life);
+  for (const RankLife& life : lives) {
+    const bool known =
+        std::any_of(job.ranks.begin(), job.ranks.end(), [&](const RankStanding& r) { return r.rank == life.rank; });
+    if (known) continue;
     RankStanding r;
-    r.rank = tail.identity().rank;
+    r.rank = life.rank;
     r.ended = life.ended;
-    r.clean = life.clean_exit;
-    r.leaving = tail.leaving();
     r.exit_signal = life.exit_signal;
     r.exit_code = life.exit_code;
-    r.exception = life.exception;
-    r.steps = tail.steps_begun();
-    r.silent_s = life.ended ? seconds_since(life.end_ns, now_ns) : seconds_since(last_sign_ns(tail), now_ns);
-    r.patience_s = patience_s(tail);
-    r.timeout_s = timeout_of(tail);
-    r.phase = at.step_end_ns() > 0 ? tail.builder().phase() : Category::kStartup;
-    r.in_init = at.in_init();
-    r.joined = at.joined() || at.step_end_ns() > 0;
-    r.groups = at.groups();
-    r.awaits = at.awaited();
+    r.exception = exception_words(life);
+    r.silent_s = seconds_since(life.ended ? life.end_ns : life.process_start_ns, now_ns);
+    r.patience_s = options_.limits.standstill_startup_s;
+    r.phase = Category::kStartup;
+    r.joined = false;
     if (const auto seen = seen_.find(r.rank); seen != seen_.end() && !life.ended) {
       r.state = seen->second.state;
       r.wait_channel = seen->second.wait_channel;
       r.cpu_share = seen->second.cpu_share;
     }
-    r.stack = stacks_.stack(r.rank);
-    if (!r.stack) r.no_stack = options_.stacks ? stacks_.why_not(r.rank, now_ns) : "switched off";
+    if (!life.ended) r.no_stack = "it has not imported torch yet";
     job.world = std::max({job.world, life.world_size, r.rank + 1});
+    job.ranks.push_back(std::move(r));
+  }
+}
+
+void HangWatch::give_time_to_start(const Pipeline& pipeline, uint64_t now_ns, JobStanding& job) const {
+  double waited_s = 0, needed_s = 1e9;
+  each_rank(pipeline, [&](const RankTail& tail) {
+    const Whereabouts& at = tail.whereabouts();
+    if (!at.in_init() || tail.ended()) return;
+    waited_s = std::max(waited_s, seconds_since(at.init_since_ns(), now_ns));
+    needed_s = std::min(
+        needed_s,
+        static_cast<double>(at.init_since_ns() - static_cast<int64_t>(tail.identity().process_start_ns)) * 1e-9);
+  });
+  const bool missing = std::any_of(job.ranks.begin(), job.ranks.end(),
+                                   [](const RankStanding& r) { return r.ended || (!r.in_init && !r.joined); }) ||
+                       static_cast<int>(job.ranks.size()) < job.world;
+  if (waited_s <= 0 || !missing) return;
+  const double least = options_.timeout_s > 0 ? options_.timeout_s : options_.limits.standstill_s;
+  for (RankStanding& r : job.ranks) {
+    if (r.ended) continue;
+    if (r.in_init) r.patience_s = least;  // that it waits is known
+    if (r.in_init || r.joined) continue;
+    r.silent_s = std::min(r.silent_s, waited_s);
+    r.patience_s = std::max({least, options_.limits.standstill_join_s, kStartFactor * needed_s});
+  }
+}
+
+JobStanding HangWatch::gather(const Pipeline& pipeline, const std::vector<RankLife>& starting, uint64_t now_ns) const {
+  JobStanding job;
+  job.run_s = seconds_since(static_cast<int64_t>(began_ns_), now_ns);
+  each_rank(pipeline, [&](const RankTail& tail) {
+    const int rank = tail.identity().rank;
+    job.world = std::max({job.world, tail.identity().world_size, rank + 1});
     for (const auto& [id, group] : tail.builder().groups()) {
-      const bool whole = static_cast<int>(group.ranks.size()) == life.world_size;
+      const bool whole = static_cast<int>(group.ranks.size()) == tail.identity().world_size;
       job.groups[id] = {!group.description.empty() ? group.description : whole ? "the default group" : "", group.ranks};
     }
-    job.ranks.push_back(std::move(r));
+    job.ranks.push_back(standing_of(tail, now_ns));
   });
+  add_starters(pipeline, starting, now_ns, job);
+  give_time_to_start(pipeline, now_ns, job);
   // A communicator of NCCL that has all ranks; who is in a smaller one is not told.
   std::vector<int> all(static_cast<size_t>(job.world));
   std::iota(all.begin(), all.end(), 0);
@@ -166,7 +249,7 @@ JobStanding HangWatch::gather(Pipeline& pipeline, uint64_t now_ns) {
 HangWatch::News HangWatch::drop(Pipeline& pipeline, uint64_t now_ns) {
   const std::string text =
       formatted("the job goes on after {:.0f} s: {}",
-                verdict_->cost_seconds + seconds_since(static_cast<int64_t>(verdict_ns_), now_ns), verdict_->title);
+                stood_s_ + seconds_since(static_cast<int64_t>(verdict_ns_), now_ns), verdict_->title);
   pipeline.note(text);
   verdict_.reset();
   pipeline.engine().set_hang(std::nullopt);
@@ -176,7 +259,7 @@ HangWatch::News HangWatch::drop(Pipeline& pipeline, uint64_t now_ns) {
   return {text, false};
 }
 
-HangWatch::News HangWatch::look(Pipeline& pipeline, uint64_t now_ns) {
+HangWatch::News HangWatch::look(Pipeline& pipeline, uint64_t now_ns, const std::vector<RankLife>& starting) {
   if (began_ns_ == 0) began_ns_ = now_ns;
   if (now_ns < due_ns_) return {};
   due_ns_ = now_ns + kLookNs;
@@ -192,12 +275,13 @@ HangWatch::News HangWatch::look(Pipeline& pipeline, uint64_t now_ns) {
   each_rank(pipeline, [&](const RankTail& tail) {
     if (tail.ended()) return;
     const int rank = tail.identity().rank;
-    glance(rank, tail, now_ns);
+    glance(rank, tail.identity().pid, tail.identity().pid_start_ticks, tail.whereabouts().thread(), now_ns);
     if (options_.stacks) stacks_.look(rank, tail, now_ns);
   });
+  for (const RankLife& life : starting) glance(life.rank, life.pid, 0, 0, now_ns);
   if (now_ns - judged_ns_ < kJudgeNs) return {};
   judged_ns_ = now_ns;
-  JobStanding job = gather(pipeline, now_ns);
+  JobStanding job = gather(pipeline, starting, now_ns);
   // What falls after a verdict falls because of it.
   const bool somebody_fell = verdict_ && std::any_of(job.ranks.begin(), job.ranks.end(), [&](const RankStanding& r) {
                                return r.ended && r.silent_s < seconds_since(static_cast<int64_t>(verdict_ns_), now_ns);
@@ -208,7 +292,7 @@ HangWatch::News HangWatch::look(Pipeline& pipeline, uint64_t now_ns) {
   if (!found) return {};
   const bool changed =
       !verdict_ || verdict_->kind != found->kind || verdict_->cause != found->cause || verdict_->ranks != found->ranks;
-  if (!verdict_) verdict_ns_ = now_ns;
+  if (!verdict_) verdict_ns_ = now_ns, stood_s_ = found->cost_seconds;
   if (changed) {
     moved_ns_ = 0;
     at_verdict_.clear();

@@ -2,6 +2,11 @@
 // kLookNs at when each rank made progress last; from kSuspect of its patience on also at the kernel's view of its
 // thread and at its Python stack (stack_asker.h); past it, who keeps the job from going on is judged (diagnose/hang.h).
 //
+// Before the first step nobody is waited for but by ranks that are in init_process_group: they wait for those that have
+// not come to it, in the start of an interpreter, in an import, in the program itself. These are given
+// standstill_join_s, or kStartFactor times what the quickest of the waiting needed to come there, from the moment on
+// when it began to wait.
+//
 // Patience: max(standstill_s, standstill_steps usual steps), or kLearned times the longest silence that ended well in
 // the same phase; before the first step standstill_startup_s; while the rank saves, compiles, validates or is in a
 // phase of the user's, standstill_pause_s. `timeout_s` takes the place of standstill_s.
@@ -28,7 +33,7 @@ namespace stepscope {
 class HangWatch {
  public:
   static constexpr uint64_t kLookNs = 100'000'000;
-  static constexpr double kSuspect = 0.5, kLearned = 2;
+  static constexpr double kSuspect = 0.5, kLearned = 2, kStartFactor = 3;
   static constexpr uint64_t kSettleNs = 5'000'000'000;
 
   struct Options {
@@ -44,7 +49,8 @@ class HangWatch {
 
   explicit HangWatch(Options options) : options_(std::move(options)) {}
 
-  News look(Pipeline& pipeline, uint64_t now_ns);
+  // `starting`: ranks by their environment that have no black box yet.
+  News look(Pipeline& pipeline, uint64_t now_ns, const std::vector<RankLife>& starting = {});
   // It looks at ranks closely, and asks them where they are.
   bool asks() const { return !seen_.empty(); }
   const std::optional<Finding>& verdict() const { return verdict_; }
@@ -63,10 +69,15 @@ class HangWatch {
     uint64_t steps = 0;
   };
   double patience_s(const RankTail& tail) const;
-  bool suspects(Pipeline& pipeline, uint64_t now_ns) const;
+  bool suspects(const Pipeline& pipeline, uint64_t now_ns) const;
+  bool waits_for_a_start(const Pipeline& pipeline, uint64_t now_ns) const;
   bool goes_on(Pipeline& pipeline, uint64_t now_ns);
-  void glance(int rank, const RankTail& tail, uint64_t now_ns);
-  JobStanding gather(Pipeline& pipeline, uint64_t now_ns);
+  void glance(int rank, int pid, uint64_t start_ticks, uint32_t thread, uint64_t now_ns);
+  RankStanding standing_of(const RankTail& tail, uint64_t now_ns) const;
+  void add_starters(const Pipeline& pipeline, const std::vector<RankLife>& starting, uint64_t now_ns,
+                    JobStanding& job) const;
+  void give_time_to_start(const Pipeline& pipeline, uint64_t now_ns, JobStanding& job) const;
+  JobStanding gather(const Pipeline& pipeline, const std::vector<RankLife>& starting, uint64_t now_ns) const;
   News drop(Pipeline& pipeline, uint64_t now_ns);
 
   Options options_;
@@ -76,6 +87,7 @@ class HangWatch {
   JobStanding standing_;
   std::map<int, Progress> at_verdict_;
   uint64_t due_ns_ = 0, judged_ns_ = 0, began_ns_ = 0, verdict_ns_ = 0;
+  double stood_s_ = 0;     // at the verdict
   uint64_t moved_ns_ = 0;  // since when records come again; 0 = none do
 };
 

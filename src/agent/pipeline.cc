@@ -72,9 +72,39 @@ Place Pipeline::place(const RankTail& tail) const {
   return place_of(claim_of(tail), now_, members);
 }
 
+bool Pipeline::may_qualify(TailId id) const {
+  const RankTail& tail = *tails_.at(id);
+  if (tail.is_rank()) return true;
+  if (!tail.is_starter() || launchers_.contains(tail.identity().pid)) return false;
+  return tail.failed_to_start() || failed_restarts_ == std::max(0, tail.identity().attempt);
+}
+
+bool Pipeline::is_starting(TailId id) const {
+  const RankTail& tail = *tails_.at(id);
+  if (!tail.is_starter() || tail.ended() || refused_.contains(id) || launchers_.contains(tail.identity().pid))
+    return false;
+  if (now_.number >= 0 && std::max(0, tail.identity().attempt) != now_.restarts) return false;
+  return !now_.ranks.contains(tail.identity().rank);
+}
+
+// Who holds that rank, or belongs to a later start, is not touched by it.
+void Pipeline::start_failed(const RankLife& life, uint64_t now_ns) {
+  if (launchers_.contains(life.pid)) return;
+  const int restarts = std::max(0, life.attempt);
+  if (now_.number >= 0 && (restarts < now_.restarts || (restarts == now_.restarts && now_.ranks.contains(life.rank))))
+    return;
+  if (now_.number < 0 || restarts > now_.restarts)
+    begin_attempt({.rank = life.rank, .world_size = life.world_size, .restarts = restarts}, now_ns);
+  failed_restarts_ = restarts;
+  failed_starts_[life.rank] = life;
+  now_.deaths.push_back({life.rank, life.exit_signal, life.exception, life.end_ns, false});
+  qualify_all(now_ns);
+  tell_lives();
+}
+
 void Pipeline::qualify(TailId id, uint64_t now_ns) {
   RankTail& tail = *tails_.at(id);
-  if (counts_as_rank(id) || refused_.contains(id) || !tail.is_rank()) return;
+  if (counts_as_rank(id) || refused_.contains(id) || !may_qualify(id)) return;
   const Place found = place(tail);
   if (found == Place::kHistory || (found == Place::kWaits && tail.ended())) return refuse(id);
   if (found != Place::kWaits) return admit(id, found, now_ns);
@@ -90,7 +120,7 @@ void Pipeline::qualify(TailId id, uint64_t now_ns) {
 void Pipeline::qualify_all(uint64_t now_ns) {
   std::vector<std::pair<int64_t, TailId>> waiting;
   for (const auto& [id, tail] : tails_) {
-    if (tail->is_rank() && !refused_.contains(id) && !counts_as_rank(id))
+    if (may_qualify(id) && !refused_.contains(id) && !counts_as_rank(id))
       waiting.emplace_back(claim_of(*tail).opened_ns, id);
   }
   std::sort(waiting.begin(), waiting.end());
@@ -104,7 +134,7 @@ void Pipeline::admit(TailId id, Place found, uint64_t now_ns) {
   const Claim claim = claim_of(tail);
   uint32_t not_before = 0;
   if (found == Place::kBegins) {
-    begin_attempt(tail, now_ns);
+    begin_attempt(claim, now_ns);
   } else if (found == Place::kTakesOver) {
     refused_.insert(now_.ranks.at(claim.rank).tail);
   } else if (found == Place::kReplaces) {
@@ -136,6 +166,7 @@ void Pipeline::admit(TailId id, Place found, uint64_t now_ns) {
   if (participant.late) participant.at.reset();
   if (now_.world_size == 0) now_.world_size = claim.world_size;
   now_.ranks[claim.rank] = participant;
+  if (tail.failed_to_start() && !failed_restarts_) failed_restarts_ = claim.restarts;
   if (tail.ended()) record_death(id);
 }
 
@@ -159,7 +190,7 @@ void Pipeline::follow_renumbered(uint64_t now_ns) {
   for (const int rank : changed) now_.ranks.erase(rank);
   const RankTail& first = *tails_.at(moved.front());
   if (trained)
-    begin_attempt(first, now_ns);
+    begin_attempt(claim_of(first), now_ns);
   else
     now_.world_size = claim_of(first).world_size;
   // Its open step belongs to what follows.
@@ -171,8 +202,7 @@ void Pipeline::follow_renumbered(uint64_t now_ns) {
   }
 }
 
-void Pipeline::begin_attempt(const RankTail& first, uint64_t now_ns) {
-  const Claim claim = claim_of(first);
+void Pipeline::begin_attempt(const Claim& claim, uint64_t now_ns) {
   Attempt next{.number = now_.number + 1, .restarts = claim.restarts, .world_size = claim.world_size};
   if (now_.number >= 0) {
     const bool renumbered = claim.restarts == now_.restarts && claim.world_size != now_.world_size;
@@ -203,6 +233,8 @@ void Pipeline::close_attempt(bool renumbered, uint64_t now_ns) {
     if (renumbered && without_a_word) life.clean_exit = true;
     lives.push_back(life);
   }
+  for (const auto& [rank, life] : std::exchange(failed_starts_, {})) lives.push_back(life);
+  failed_restarts_.reset();
   engine_.part_with({.lives = lives, .remark = attempt_remark(now_.number), .first_step = now_.first_step});
   for (const auto& [rank, participant] : std::exchange(now_.ranks, {})) {
     if (tails_.at(participant.tail)->ended())
@@ -301,6 +333,7 @@ void Pipeline::interrupted(int64_t at_ns) {
   interrupted_ns_ = interrupted_ns_ ? std::min(interrupted_ns_, at_ns) : at_ns;
   engine_.set_interrupted(interrupted_ns_);
   std::erase_if(now_.deaths, [&](const UncleanDeath& death) {
+    if (!now_.ranks.contains(death.rank)) return death.time_ns >= interrupted_ns_;
     return tails_.at(now_.ranks.at(death.rank).tail)->life().ended_by_stop(interrupted_ns_);
   });
 }
@@ -387,6 +420,12 @@ void Pipeline::tell_lives(const std::set<int>& as_alive) {
     if (as_alive.contains(rank)) life.ended = false;
     engine_.set_life(rank, life);
   }
+  for (const auto& [rank, life] : failed_starts_) {
+    if (now_.ranks.contains(rank)) continue;
+    RankLife told = life;
+    told.stopped = life.ended_by_stop(interrupted_ns_);
+    engine_.set_life(rank, told);
+  }
 }
 
 void Pipeline::finish(uint64_t now_ns) {
@@ -425,6 +464,8 @@ RunContext Pipeline::context() {
     nodes.emplace(tail.identity().node_rank, tail.identity().hostname);
     context.run.world_size = std::max({context.run.world_size, tail.identity().world_size, rank + 1});
   }
+  for (const auto& [rank, life] : failed_starts_)
+    context.run.world_size = std::max({context.run.world_size, life.world_size, rank + 1});
   context.run.nodes = static_cast<int>(nodes.size());
   context.run.attempts = attempts();
   context.run.versions = versions_;

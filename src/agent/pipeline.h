@@ -2,11 +2,13 @@
 //
 //   add(tail) ─▶ pump(now): drain all ─▶ steps of all ranks in step order ─▶ Engine.feed, evaluate ─▶ snapshot()
 //
-// A tail that has shown no evidence of being a rank is drained but fed to nobody. Who belongs to which attempt is told
-// by evidence (attempt.h). A new attempt counts the run's steps on; a rank that an attempt lost stays a finding of the
-// run. A process that takes a rank over while others train on counts on where they are. A live process is never ended
-// here: when the ranks begin anew without it, it waits until it fits. Used live (agent loop) and on rings left behind
-// (replay); the same rings give the same findings. No clock, no wait, no file but the rings. One thread.
+// A tail that has shown no evidence of being a rank is drained but fed to nobody, unless it says which rank it is and
+// fails: then that rank could not start, and who else of the same start says so counts with it. Who belongs to which
+// attempt is told by evidence (attempt.h). A new attempt counts the run's steps on; a rank that an attempt lost stays a
+// finding of the run. A process that takes a rank over while others train on counts on where they are. A live process
+// is never ended here: when the ranks begin anew without it, it waits until it fits. Used live (agent loop) and on
+// rings left behind (replay); the same rings give the same findings. No clock, no wait, no file but the rings. One
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -44,10 +46,19 @@ class Pipeline {
   // The process behind a tail has ended.
   void end_tail(TailId id, uint64_t now_ns, std::optional<int> wait_status);
   void set_exit_status(int pid, int wait_status);
+  void set_oom_kill(TailId id, OomKill seen) { tails_.at(id)->set_oom_kill(seen); }  // before end_tail()
   // The user or a scheduler told the job to stop: what ends from now on is no loss.
   void interrupted(int64_t at_ns);
   int64_t interrupted_ns() const { return interrupted_ns_; }  // 0 = never
   void resume_tail(TailId id, const StepMark& mark);
+
+  // It starts ranks: whatever its own black box says, it is none.
+  void launcher(int pid) { launchers_.insert(pid); }
+  // A process that was to be this rank ended, not well, before it had a black box.
+  void start_failed(const RankLife& life, uint64_t now_ns);
+  // It says which rank it is and may still become that rank of the newest attempt.
+  bool is_starting(TailId id) const;
+  const std::map<int, RankLife>& failed_starts() const { return failed_starts_; }  // by rank, of the newest attempt
 
   // Asks the ranks now and then to stamp when their collectives complete (stamp_policy.h).
   void sample_completions(uint64_t now_ns);
@@ -85,7 +96,8 @@ class Pipeline {
   void qualify_all(uint64_t now_ns);
   void admit(TailId id, Place place, uint64_t now_ns);
   void follow_renumbered(uint64_t now_ns);
-  void begin_attempt(const RankTail& first, uint64_t now_ns);
+  bool may_qualify(TailId id) const;
+  void begin_attempt(const Claim& claim, uint64_t now_ns);
   void close_attempt(bool renumbered, uint64_t now_ns);
   void vacate(int rank);     // its process is gone and another one takes the rank
   void put_away(TailId id);  // its facts are kept, its ring is read no more
@@ -102,6 +114,9 @@ class Pipeline {
   Engine engine_;
   std::map<TailId, std::unique_ptr<RankTail>> tails_;
   std::set<TailId> refused_;  // for good
+  std::set<int> launchers_;   // pids
+  std::map<int, RankLife> failed_starts_;
+  std::optional<int> failed_restarts_;  // of the start in which a rank failed
   TailId next_id_ = 0;
   int64_t interrupted_ns_ = 0;
   StampPolicy stamps_;

@@ -100,7 +100,7 @@ TEST_F(PipelineTest, CleanEndsAreNoDeaths) {
   };
   const uint64_t closed = blackbox::kLifeTeardown | blackbox::kLifeClosed;
   for (const Case& c :
-       {Case{closed, 0, false}, Case{closed, std::nullopt, false}, Case{closed, 3 << 8, false}, Case{0, 0, false},
+       {Case{closed, 0, false}, Case{closed, std::nullopt, false}, Case{closed, 3 << 8, true}, Case{0, 0, false},
         Case{0, std::nullopt, true}, Case{0, 3 << 8, true}, Case{closed, 6, true}, Case{0, 9, true}}) {
     Writer a(root_, 0, 10, 0, 4096, 1);
     a.steps(5);

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 
 namespace stepscope {
@@ -130,10 +131,17 @@ std::vector<RankStep> RankTail::take_steps() {
 }
 
 bool RankTail::exited_cleanly() const {
-  // Neither os._exit(0), which skips the exit handlers, is a loss, nor a signal after them a clean end.
-  const bool closed = (identity_.life & blackbox::kLifeClosed) != 0;
-  if (wait_status_ && WIFSIGNALED(*wait_status_)) return false;
-  return closed || (wait_status_ && WIFEXITED(*wait_status_) && WEXITSTATUS(*wait_status_) == 0);
+  // Neither os._exit(0), which skips the exit handlers, is a loss, nor sys.exit(1) or a signal after them a clean end.
+  if (wait_status_) return WIFEXITED(*wait_status_) && WEXITSTATUS(*wait_status_) == 0;
+  return (identity_.life & blackbox::kLifeClosed) != 0;
+}
+
+bool RankTail::failed_to_start() const {
+  if (!ended_ || !is_starter() || exited_cleanly()) return false;
+  const bool told_to = wait_status_ && WIFSIGNALED(*wait_status_) &&
+                       (WTERMSIG(*wait_status_) == SIGTERM || WTERMSIG(*wait_status_) == SIGINT);
+  const RankLife& life = builder_.life();
+  return !told_to && !life.exception.starts_with("KeyboardInterrupt") && (wait_status_ || !life.exception.empty());
 }
 
 bool RankTail::leaving() const {
@@ -183,7 +191,7 @@ RankLife RankTail::life() const {
     life.startup[index(Category::kUnattributed)] = std::max<int64_t>(0, cut_ns_ - before_->first_step_ns);
   }
   life.ended = ended_;
-  life.open_phase = builder_.phase();
+  life.open_phase = is_starter() ? Category::kStartup : builder_.phase();
   life.teardown_begun =
       life.teardown_begun || (identity_.life & (blackbox::kLifeTeardown | blackbox::kLifeClosed)) != 0;
   if (life.exception.empty() && (identity_.life & blackbox::kLifeException)) life.exception = "uncaught exception";
@@ -194,6 +202,7 @@ RankLife RankTail::life() const {
   life.clean_exit = exited_cleanly();
   if (!ended_thread().empty()) {
     life.exception.clear();
+    life.exception_frames.clear();
     life.exception_ns = 0;
   }
   const blackbox::ReadStats totals = reader_.totals();

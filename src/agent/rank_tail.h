@@ -31,6 +31,7 @@ class RankTail {
   // The process is gone (or is given up): reads to the end, closes the open step. `wait_status` as far as known.
   void end(uint64_t now_ns, std::optional<int> wait_status);
   void set_exit_status(int wait_status);  // learned later
+  void set_oom_kill(OomKill seen) { builder_.life().oom_kill = seen; }
 
   // Goes on with the step numbers of an agent that died. Call before the first drain.
   void resume(const StepMark& mark);
@@ -45,6 +46,10 @@ class RankTail {
   StepMark mark() const;
 
   bool is_rank() const { return identity_.rank >= 0 && identity_.evidence != 0; }
+  // Says which rank it is and has shown no evidence of it.
+  bool is_starter() const { return identity_.rank >= 0 && identity_.evidence == 0; }
+  // A starter that ended by itself, and not well: a rank that could not start.
+  bool failed_to_start() const;
   const blackbox::Identity& identity() const { return identity_; }
   const std::string& path() const { return reader_.path(); }
   const StepBuilder& builder() const { return builder_; }

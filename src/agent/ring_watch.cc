@@ -10,7 +10,7 @@ namespace {
 constexpr uint64_t kScanNs = 1'000'000'000;
 }
 
-RingWatch::RingWatch(std::string folder) : folder_(std::move(folder)) {
+RingWatch::RingWatch(std::string folder, std::string suffix) : folder_(std::move(folder)), suffix_(std::move(suffix)) {
   if (folder_.empty()) return;
   inotify_.reset(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
   if (inotify_ && ::inotify_add_watch(inotify_.get(), folder_.c_str(), IN_CREATE | IN_MOVED_TO | IN_ONLYDIR) < 0) {
@@ -30,7 +30,7 @@ std::vector<std::string> RingWatch::poll(uint64_t now_ns) {
   if (!names) return fresh;
   std::set<std::string> present;
   for (const std::string& name : *names) {
-    if (!name.ends_with(".ring") || name.starts_with(".") || present.size() >= kMaxRings) continue;
+    if (!name.ends_with(suffix_) || name.starts_with(".") || present.size() >= kMaxRings) continue;
     std::string path = path_join(folder_, name);
     if (!seen_.contains(path)) fresh.push_back(path);
     present.insert(std::move(path));

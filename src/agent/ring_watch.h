@@ -1,4 +1,5 @@
-// Finds the rings of a run: *.ring files that appear in its shared-memory folder. Each is reported once.
+// Finds what the processes of a run leave in its shared-memory folder: *.ring files, or those with another suffix. Each
+// is reported once.
 // inotify makes it prompt; where that is not to be had, the folder is listed once a second. One thread. Remembers at
 // most kMaxRings names, those that are there: files that are gone make room.
 #pragma once
@@ -17,7 +18,7 @@ class RingWatch {
   static constexpr size_t kMaxRings = 4096;
 
   RingWatch() = default;
-  explicit RingWatch(std::string folder);
+  explicit RingWatch(std::string folder, std::string suffix = ".ring");
 
   int fd() const { return inotify_.get(); }  // readable when the folder changed; -1 = none
 
@@ -28,7 +29,7 @@ class RingWatch {
   void forget(const std::string& path) { seen_.erase(path); }
 
  private:
-  std::string folder_;
+  std::string folder_, suffix_;
   Fd inotify_;
   std::set<std::string> seen_;
   uint64_t next_scan_ns_ = 0;

@@ -65,7 +65,9 @@ void tell_scalar(OpenRank& rank, const Event& e, int64_t) {
 
 void tell_exception(OpenRank& rank, const Event& e, int64_t t) {
   const std::string* exception = rank.names.find(NameKind::kException, e.a);
+  const std::string* frames = rank.names.find(NameKind::kTraceback, e.a);
   rank.life.exception = exception ? *exception : "exception";
+  rank.life.exception_frames = frames ? *frames : "";
   rank.life.exception_ns = t;
 }
 

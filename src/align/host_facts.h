@@ -165,6 +165,9 @@ struct HostFacts {
   std::vector<std::string> unavailable;  // "signal: reason", each once
 };
 
+// What the kernel's counters say of a process that was killed (sampler/oom_counters.h).
+enum class OomKill : uint8_t { kUnknown, kNone, kInGroup, kOnHost };
+
 // A process that has torch loaded without our hooks.
 struct UnhookedProcess {
   int pid = 0;

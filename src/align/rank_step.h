@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "align/category.h"
+#include "align/host_facts.h"
 #include "align/step_fields.h"
 
 namespace stepscope {
@@ -149,9 +150,11 @@ struct RankLife {
   bool clean_exit = false;                                                        // it went through its exit handlers
   bool stopped = false;  // alive when the job was told to stop from outside (Ctrl-C, SIGTERM): its end is no loss
   bool teardown_begun = false;
-  int exit_signal = 0;    // when known
-  int exit_code = -1;     // when known
-  std::string exception;  // uncaught, "Type: message"
+  int exit_signal = 0;                   // when known
+  int exit_code = -1;                    // when known
+  OomKill oom_kill = OomKill::kUnknown;  // where exit_signal is SIGKILL
+  std::string exception;                 // uncaught, "Type: message"
+  std::string exception_frames;          // where: "12 load train.py < 40 main train.py", innermost first; "" = not told
   int64_t exception_ns = 0;
   uint64_t steps = 0;
   Category open_phase = Category::kUnattributed;  // what it was in when last seen

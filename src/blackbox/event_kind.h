@@ -166,6 +166,7 @@ enum class NameKind : uint16_t {
   kMesh = 10,        // "dp,tp|2,2|<this rank's coordinate>|<group ids>"
   kCallSite = 11,    // "train.py:120"
   kAdvice = 12,      // "loader|workers=4;batch=16": configuration seen from the live objects, "subject|name=value;…"
+  kTraceback = 13,   // of the exception with the same id: "12 load train.py < 40 main train.py", innermost first
 };
 
 }  // namespace stepscope

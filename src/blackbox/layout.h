@@ -153,7 +153,8 @@ static_assert(sizeof(NameEntry) == 16);
 // quarter.
 constexpr uint64_t names_left_to_others(NameKind kind, uint32_t names_bytes) {
   switch (kind) {
-    case NameKind::kException: return 0;
+    case NameKind::kException:
+    case NameKind::kTraceback: return 0;
     case NameKind::kPhase:
     case NameKind::kValue:
     case NameKind::kCallSite:

@@ -61,6 +61,7 @@ struct Engine::Impl {
   bool over = false;
   double flops_per_step = 0, peak_flops = 0;
   std::optional<UnhookedProcess> unhooked;
+  std::optional<RankLife> failed_command;
   std::set<std::string> silenced;
   std::vector<std::string> notes;
   std::vector<ChangedThreshold> changed;
@@ -176,6 +177,7 @@ struct Engine::Impl {
     in.rooms = &rooms;
     in.loads = &loads;
     if (unhooked) in.unhooked = &*unhooked;
+    if (failed_command) in.failed_command = &*failed_command;
     return in;
   }
 
@@ -331,6 +333,8 @@ void Engine::begin_attempt(int world_size) {
 }
 
 void Engine::set_unhooked(UnhookedProcess process) { impl_->unhooked = std::move(process); }
+
+void Engine::set_failed_command(RankLife command) { impl_->failed_command = std::move(command); }
 
 void Engine::tick(int64_t now_ns) {
   Impl& m = *impl_;

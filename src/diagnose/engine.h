@@ -75,6 +75,8 @@ class Engine {
   void tick(int64_t now_ns);
   // Said where no rank has appeared: this process has torch loaded and not our hooks.
   void set_unhooked(UnhookedProcess process);
+  // Said where no rank has appeared and the launch command has failed: how it ended (exit code or signal, exception).
+  void set_failed_command(RankLife command);
   // The job stands still for this reason; nothing = it goes on. Ranks that end while it stands are no loss of their
   // own.
   void set_hang(std::optional<Finding> finding);

@@ -304,9 +304,12 @@ std::optional<Finding> judge_hang(const JobStanding& job) {
                      (verdict->culprits.size() > 1 && verdict->cause == Cause::kUnevenSteps);
   if (f.ranks.empty() || sides)
     f.title = formatted("The job stands in step {}: {}", step, verdict->words);
+  else if (!first->joined)
+    f.title = formatted("{} {} before init_process_group", capitalized(format_ranks(f.ranks)), verdict->words);
   else
     f.title = formatted("{} {} in step {}", capitalized(format_ranks(f.ranks)), verdict->words, step);
   if (!wait_words.empty() && !f.ranks.empty()) f.title += "; " + wait_words;
+  if (!first->joined && !f.victims.empty()) f.title += formatted(", for {:.0f} s", silent_s);
   f.action = action_for(verdict->cause);
   add_evidence(job, wait, f);
   return f;

@@ -22,7 +22,10 @@ void say_who_was_seen(const RuleInput& in, std::vector<Finding>& out) {
   // About what was not seen, about the program's text, or about ourselves.
   constexpr std::array kSaysSo = {FindingKind::kNoData, FindingKind::kWarmup, FindingKind::kIncompleteData,
                                   FindingKind::kAdvice, FindingKind::kObserverDegraded};
+  // That ranks have no steps yet is what is said of a job that could not start, not a gap in it.
+  const bool none_started = in.ever_seen == 0 && static_cast<int>(in.lives->size()) >= in.world;
   for (Finding& f : out) {
+    if (none_started && f.kind == FindingKind::kRankLost) continue;
     if (f.of_seen || std::find(kSaysSo.begin(), kSaysSo.end(), f.kind.id()) != kSaysSo.end()) continue;
     f.of_seen = true;
     f.confidence *= static_cast<double>(in.ever_seen) / in.world;

@@ -56,6 +56,7 @@ struct RuleInput {
   const Numerics* numerics = nullptr;                      // of the whole run; null where there are no steps to judge
   const std::set<std::string>* silenced = nullptr;         // causes of ADVICE that the user does not want; "all"
   const UnhookedProcess* unhooked = nullptr;               // told where no rank has appeared
+  const RankLife* failed_command = nullptr;                // told where the launch command failed and no rank appeared
   const std::map<int, DeviceRoom>* rooms = nullptr;        // by rank; empty where nothing was sampled from outside
   const std::map<std::string, HostLoad>* loads = nullptr;  // by host name, likewise
   std::vector<RankMemory> memory;               // in the window of device memory alone: of ranks with a reading

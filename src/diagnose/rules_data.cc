@@ -40,12 +40,20 @@ void add_standstill(const RuleInput& in, const std::vector<OpenStep>& overdue, F
     f.evidence("open_step_s", open.open_s, open.rank, {}, std::string(name(open.phase)));
 }
 
+bool failed_at_start(const RuleInput& in) {
+  return std::any_of(in.lives->begin(), in.lives->end(), [](const auto& entry) {
+    const RankLife& life = entry.second;
+    return life.ended && !life.stopped && (!life.clean_exit || !life.exception.empty());
+  });
+}
+
 }  // namespace
 
 void judge_data(const RuleInput& in, std::vector<Finding>& out) {
   const Thresholds& t = *in.limits;
   if (in.steps_closed == 0) {
     if (!in.over || in.unhooked) return;  // the hooks are missing, not the training: OBSERVER_DEGRADED says so
+    if (in.failed_command || failed_at_start(in)) return;  // RANK_LOST says why there is nothing
     out.push_back(
         about_data(in, FindingKind::kNoData, "No training step was seen",
                    "Check that the script trains with torch and an optimizer; mark steps with stepscope.trace_step"));

@@ -1,6 +1,7 @@
 #include "diagnose/stack_text.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "base/text_format.h"
 
@@ -30,6 +31,25 @@ std::string place_in_program(const std::vector<CodeLine>& frames) {
   if (own == frames.end()) return place_text(frames.front(), 3);
   const std::string place = place_text(*own, 1);
   return own == frames.begin() ? place : place + " (" + place_text(frames.front(), 2) + ")";
+}
+
+std::vector<CodeLine> frames_of_text(const std::string& text) {
+  std::vector<CodeLine> frames;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find(" < ", at), text.size());
+    const std::string line = text.substr(at, end - at);
+    at = end + 3;
+    const size_t number = line.find(' '), function = line.find(' ', number + 1);
+    if (number == std::string::npos || function == std::string::npos) continue;
+    frames.push_back(
+        {std::atoi(line.c_str()), line.substr(number + 1, function - number - 1), line.substr(function + 1)});
+  }
+  return frames;
+}
+
+std::string exception_words(const RankLife& life) {
+  const std::string place = place_in_program(frames_of_text(life.exception_frames));
+  return life.exception + (place.empty() || life.exception.empty() ? "" : " at " + place);
 }
 
 std::vector<std::string> merged_stacks(const JobStanding& job) {

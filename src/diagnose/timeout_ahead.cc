@@ -14,8 +14,8 @@ std::optional<Finding> judge_timeout(const JobStanding& job) {
   std::vector<int> victims;
   double waited_s = 0, timeout_s = 0;
   for (const RankStanding& r : job.ranks) {
-    if (r.ended || r.leaving || r.timeout_s <= 0 || !r.awaits || r.silent_s < kTimeoutAheadShare * r.timeout_s)
-      continue;
+    const bool waits = r.awaits || r.in_init;
+    if (r.ended || r.leaving || r.timeout_s <= 0 || !waits || r.silent_s < kTimeoutAheadShare * r.timeout_s) continue;
     for (const int root : wait.roots_of(r.rank)) {
       const RankStanding* standing = wait.standing(root);
       if (root != r.rank && standing && !standing->ended && !wait.edge(root).blocked) busy.insert(root);

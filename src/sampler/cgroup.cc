@@ -122,16 +122,20 @@ std::optional<double> CgroupProbe::cpu_limit(const Level& level) {
   return static_cast<double>(*quota) / static_cast<double>(*period);
 }
 
+CgroupFolder memory_group_of(const ProcRoot& roots, const CgroupPaths& paths) {
+  const std::string base = roots.sys + "/fs/cgroup";
+  const bool v2 = paths.memory.empty() && is_file(base + "/cgroup.controllers");
+  const std::string& path = v2 ? paths.unified : paths.memory;
+  return {path.empty() ? "" : visible(v2 ? base : base + "/memory", path), v2};
+}
+
 void CgroupProbe::find_memory() {
   facts_.memory_limit_bytes.reset();
   memory_ = {};
-  const std::string base = roots_.sys + "/fs/cgroup";
-  const bool v2 = paths_.memory.empty() && is_file(base + "/cgroup.controllers");
-  const std::string mount = v2 ? base : base + "/memory";
-  const std::string& path = v2 ? paths_.unified : paths_.memory;
+  const auto [own, v2] = memory_group_of(roots_, paths_);
+  const std::string mount = roots_.sys + "/fs/cgroup" + (v2 ? "" : "/memory");
   facts_.version = v2 ? 2 : 1;
-  facts_.path = path;
-  const std::string own = path.empty() ? "" : visible(mount, path);
+  facts_.path = v2 ? paths_.unified : paths_.memory;
   if (own.empty()) return;
   memory_ = {own, v2};
   for (const std::string& folder : ancestors(own, mount)) {

@@ -25,6 +25,13 @@ struct CgroupPaths {
 };
 CgroupPaths parse_cgroup_paths(std::string_view text);
 
+// The folder of the memory controller's group that these paths name, and which version it is; "" = none is visible.
+struct CgroupFolder {
+  std::string folder;
+  bool v2 = false;
+};
+CgroupFolder memory_group_of(const ProcRoot& roots, const CgroupPaths& paths);
+
 // A limit file's number; nullopt for "max", -1 and version 1's "no limit" (close to 2^63).
 std::optional<double> parse_memory_limit(std::string_view text);
 

@@ -59,6 +59,22 @@ def raises():
     raise ValueError("bad batch")
 
 
+def exits():
+    sys.exit(1)
+
+
+def exits_in_order():
+    sys.exit(0)
+
+
+def exits_hard():
+    os._exit(3)
+
+
+def fails():
+    raise ValueError("bad batch")
+
+
 def reads():
     input()
 
@@ -68,13 +84,17 @@ def validates():
         time.sleep(7)
 
 
-def saves():
+def saves(seconds=7):
     class Slow:
         def __reduce__(self):
-            time.sleep(7)
+            time.sleep(seconds)
             return (int, ())
 
     torch.save({"model": model.state_dict(), "slow": Slow()}, os.devnull)
+
+
+def saves_long():
+    saves(30)
 
 
 def pauses():

@@ -145,3 +145,37 @@ def test_abort_ends_the_job_and_keeps_the_stacks(launch):
     job.process.communicate(timeout=60)
     assert job.process.returncode != 0 and launch.summary()["run"]["status"] == "hung"
     assert "sleeps" in (launch.run_dir() / "stacks" / "rank-1.txt").read_text()
+
+
+@pytest.mark.slow
+def test_a_checkpoint_that_may_outlast_the_groups_timeout(launch):
+    words = ["run", "--run-name", "r", "--", *torchrun(2, JOB, "saves_long")]
+    done = launch.run(*words, timeout=180, env={"CUDA_VISIBLE_DEVICES": "", "HANG_SECONDS": "40"})
+    said = done.stderr.decode()
+    assert done.returncode == 0 and "HANG" not in said, said
+    line = next(line for line in said.splitlines() if "TIMEOUT AHEAD" in line)
+    assert "Rank 1 is busy in checkpoint at hang_job.py:" in line and "rank 0 waits in all_reduce" in line, line
+    assert "the group's timeout of 40 s ends the job in" in line
+    assert not findings(launch.summary(), "TIMEOUT_AHEAD") and not findings(launch.summary(), "HANG")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "fault, cause, says",
+    [
+        ("exits", "exit_code", "ended with exit code 1 after step 11"),
+        pytest.param("exits_hard", "exit_code", "ended with exit code 3 after step 11", marks=pytest.mark.long),
+        ("exits_in_order", "uneven_steps", "left the program in order after 12 steps"),
+        ("fails", "exception", "left with ValueError: bad batch at hang_job.py:"),
+    ],
+)
+def test_a_rank_that_ends_while_the_others_wait(launch, fault, cause, says):
+    """They lose the connection to it and fail as well: that is its echo."""
+    words = ["run", "--run-name", "r", "--", *torchrun(2, JOB, fault)]
+    done = launch.run(*words, timeout=120, env={"CUDA_VISIBLE_DEVICES": ""})
+    summary = launch.summary()
+    assert done.returncode == 1 and summary["run"]["status"] == "crashed"
+    (finding,) = findings(summary, "RANK_LOST")
+    assert summary["primary"]["kind"] == "RANK_LOST" and finding["severity"] == "crit"
+    assert (finding["ranks"], finding["victims"], finding["cause"]) == ([1], [0], cause), finding
+    assert says in finding["title"], finding["title"]

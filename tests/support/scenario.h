@@ -27,7 +27,7 @@
 //                                but not with blind=1: then the batches do not tell
 //   tenant rank=0 pid=77 mb=20000 own=9000        another process on the rank's device
 //   oom rank=0 step=60 mb=4000 allocated=.. reserved=.. free=.. largest=.. grown=..   inside forward
-//   lost rank=1 step=50 signal=9 | exception="ValueError: x" | teardown=1
+//   lost rank=1 step=50 signal=9 | exception="ValueError: x" | teardown=1 | code=1 (0: in order)
 //   lossy rank=0 step=20 count=5000
 //   config loader 5 workers=0;batch=8      a fact of the program's set-up that every rank tells (config 1 loader …: rank 1)
 //   silence batchnorm            advice that the user does not want
@@ -83,7 +83,7 @@ struct Fault {
   bool hits(int r, int step) const { return (rank < 0 || rank == r) && step >= from && step <= to && (step - from) % every == 0; }
 };
 
-struct Loss { int rank = 0, step = 0, signal = 0; bool teardown = false; std::string exception; };
+struct Loss { int rank = 0, step = 0, signal = 0; bool teardown = false; std::string exception; int code = -1; };
 
 struct Config { int rank = -1; uint64_t id = 0; std::string text; };  // rank -1 = all
 struct MemoryLine {
@@ -201,7 +201,8 @@ inline Scenario read(const std::string& path) {
     } else if (command == "lost") {
       const Words w = words_of(in);
       s.losses.push_back({static_cast<int>(number(w, "rank", 0)), static_cast<int>(number(w, "step", 0)), static_cast<int>(number(w, "signal", 0)),
-                          number(w, "teardown", 0) != 0, w.count("exception") ? w.at("exception") : ""});
+                          number(w, "teardown", 0) != 0, w.count("exception") ? w.at("exception") : "",
+                          static_cast<int>(number(w, "code", -1))});
     } else if (command == "memory" || command == "tenant" || command == "oom") {
       const Words w = words_of(in);
       auto& list = command == "memory" ? s.memory : command == "tenant" ? s.tenants : s.ooms;
@@ -603,6 +604,8 @@ class Play {
     lane.builder().finish(static_cast<int64_t>(lane.now()));
     life.ended = true;
     life.exit_signal = loss.signal;
+    life.exit_code = loss.code;
+    life.clean_exit = loss.code == 0;
   }
 
   // The ranks of a group go on when the last of them is there; `spent` then holds the same for all of them.

@@ -3,6 +3,7 @@
 Where Python does not look at PYTHONPATH (-E, -I), or a script has set its own, ``stepscope.pth`` in the site-packages of
 the training's interpreter runs this file under another name, if stepscope is installed there.
 
+A rank by its environment leaves word that it starts (``_announce``), so that one that fails before torch is there is seen.
 A process that never imports torch runs nothing else of stepscope. A sitecustomize that this one shadows still runs.
 Nothing here raises. ``STEPSCOPE_DISABLE=1`` turns it off.
 """
@@ -140,6 +141,57 @@ def _install(torch):
         pass
 
 
+def _announce():
+    """Leaves ``<pid>.start`` in the shared folder, for src/agent/start_watch.h: which rank this process is to be. What
+    inherited a rank from its parent leaves none. A process that ends by an exception adds it when it ends."""
+    import os
+
+    env, pid = os.environ, os.getpid()
+    folder, rank = env.get("STEPSCOPE_SHM"), env.get("RANK", "")
+    if not folder:
+        return
+    who = [env.get(name) or "-" for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "TORCHELASTIC_RESTART_COUNT")]
+    path = os.path.join(folder, f"{pid}.start")
+    before, _, claimed = env.get("STEPSCOPE_STARTED", "").partition(" ")
+    if rank and claimed == " ".join(who) and before != str(pid):
+        return  # a child of that rank
+    if rank:
+        env["STEPSCOPE_STARTED"] = f"{pid} {' '.join(who)}"
+        with open("/proc/self/stat", "rb") as file:
+            ticks = file.read().rpartition(b")")[2].split()[19].decode()
+        _append(path, f"{' '.join(who)} {ticks} {before if before not in ('', str(pid)) else '-'}", new=True)
+
+    import atexit
+
+    def tell_failure():
+        value = getattr(sys, "last_value", None)
+        if os.getpid() != pid or not isinstance(value, BaseException):
+            return
+        try:
+            from stepscope.hooks import exceptions
+
+            said = f"\n{exceptions.describe(type(value), value)}\n{exceptions.frames(value)}"
+            _append(path, said if rank else "- - - - 0 -" + said, new=not rank)
+        except Exception:
+            pass
+
+    atexit.register(tell_failure)
+
+
+def _append(path, text, new):
+    """In one piece: a reader sees all of a write or nothing. A note that was taken away is not made again."""
+    import os
+
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | (os.O_CREAT if new else 0)
+    fd = os.open(path if not new else path + ".tmp", flags, 0o600)
+    try:
+        os.write(fd, text.encode(errors="replace")[:8000])
+    finally:
+        os.close(fd)
+    if new:
+        os.rename(path + ".tmp", path)
+
+
 def _start():
     import os
 
@@ -155,6 +207,10 @@ def _start():
         sys.meta_path.insert(0, _CompatFinder())
     if disabled:
         return
+    try:
+        _announce()
+    except Exception:
+        pass
     if "torch" in sys.modules:
         _install(sys.modules["torch"])
     else:

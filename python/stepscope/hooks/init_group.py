@@ -11,6 +11,8 @@ from stepscope import _native as native
 from stepscope.hooks import groups, names, opening
 from stepscope.hooks._replace import replace_everywhere
 
+_TIMEOUT = 2  # its place among the arguments of init_process_group
+
 
 def _joined(torch: ModuleType) -> None:
     """The process group is there: this is a rank, and this is who it is."""
@@ -36,12 +38,29 @@ def _tell_timeout(torch: ModuleType) -> None:
         pass
 
 
+def _tell_timeout_of_call(c10d: Any, args: Any, kwargs: Any) -> None:
+    """The same before the group is there: ranks wait for each other inside the call, and no longer than this."""
+    try:
+        backend = kwargs.get("backend", args[0] if args else None)
+        timeout = kwargs.get("timeout", args[_TIMEOUT] if len(args) > _TIMEOUT else None)
+        if timeout is None:
+            timeout = c10d.default_pg_nccl_timeout if "nccl" in str(backend) else c10d.default_pg_timeout
+        names.fact("group_timeout_s", timeout.total_seconds())
+    except Exception:
+        pass
+
+
 def _wrap_init(torch: ModuleType, original: Any) -> Any:
-    def before(_args: Any, _kwargs: Any) -> None:
+    c10d = torch.distributed.distributed_c10d
+
+    def before(args: Any, kwargs: Any) -> None:
         opening.open_now()
+        _tell_timeout_of_call(c10d, args, kwargs)
         native.mark(k.INIT_GROUP, k.BEGIN)
 
-    def after(_state: Any, _args: Any, _kwargs: Any, _result: Any, _failed: bool) -> None:
+    def after(_state: Any, _args: Any, _kwargs: Any, _result: Any, failed: bool) -> None:
+        if failed:
+            return  # it has not joined, and most likely raises its way out
         native.mark(k.INIT_GROUP, k.END)
         try:
             if torch.distributed.is_initialized():
