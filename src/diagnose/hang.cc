@@ -265,7 +265,9 @@ void add_hang(const Finding& hang, std::vector<Finding>& findings) {
     const bool open_step =
         std::any_of(f.evidence.begin(), f.evidence.end(), [](const Evidence& e) { return e.name == "open_step_s"; });
     if (f.kind == FindingKind::kIncompleteData && open_step) f.severity = Severity::kInfo;
-    const bool root = hang.cause == Cause::kRankExited && f.ranks == hang.ranks;
+    // Its exit code was not known yet when it was seen on its way out.
+    const bool by_code = hang.cause == Cause::kUnevenSteps && f.cause == Cause::kExitCode;
+    const bool root = (hang.cause == Cause::kRankExited || by_code) && f.ranks == hang.ranks;
     if (f.kind != FindingKind::kRankLost || root) continue;
     f.severity = Severity::kInfo;
     f.title += "; the job stood still before";

@@ -165,17 +165,26 @@ def test_a_checkpoint_that_may_outlast_the_groups_timeout(launch):
     [
         ("exits", "exit_code", "ended with exit code 1 after step 11"),
         pytest.param("exits_hard", "exit_code", "ended with exit code 3 after step 11", marks=pytest.mark.long),
-        ("exits_in_order", "uneven_steps", "left the program in order after 12 steps"),
         ("fails", "exception", "left with ValueError: bad batch at hang_job.py:"),
     ],
 )
 def test_a_rank_that_ends_while_the_others_wait(launch, fault, cause, says):
-    """They lose the connection to it and fail as well: that is its echo."""
+    """They lose the connection to it and fail as well: that is its echo. Where torch takes seconds to let the process
+    go, the job stands meanwhile."""
     words = ["run", "--run-name", "r", "--", *torchrun(2, JOB, fault)]
     done = launch.run(*words, timeout=120, env={"CUDA_VISIBLE_DEVICES": ""})
     summary = launch.summary()
-    assert done.returncode == 1 and summary["run"]["status"] == "crashed"
+    assert done.returncode == 1 and summary["run"]["status"] in ("crashed", "hung")
     (finding,) = findings(summary, "RANK_LOST")
-    assert summary["primary"]["kind"] == "RANK_LOST" and finding["severity"] == "crit"
-    assert (finding["ranks"], finding["victims"], finding["cause"]) == ([1], [0], cause), finding
-    assert says in finding["title"], finding["title"]
+    assert (finding["ranks"], finding["victims"], finding["severity"]) == ([1], [0], "crit"), finding
+    assert finding["cause"] == cause and says in finding["title"], finding["title"]
+    assert summary["primary"]["kind"] in ("RANK_LOST", "HANG") and summary["primary"]["ranks"] == [1]
+
+
+@pytest.mark.slow
+def test_a_rank_that_leaves_in_order_while_the_others_wait(launch):
+    words = ["run", "--run-name", "r", "--", *torchrun(2, JOB, "exits_in_order")]
+    done = launch.run(*words, timeout=120, env={"CUDA_VISIBLE_DEVICES": ""})
+    primary = launch.summary()["primary"]
+    assert done.returncode == 1 and primary["kind"] in ("RANK_LOST", "HANG")
+    assert (primary["ranks"], primary["cause"], primary["severity"]) == ([1], "uneven_steps", "crit"), primary

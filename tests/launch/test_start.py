@@ -41,7 +41,7 @@ def place(function: str, text: str) -> str:
 def test_a_rank_that_raises_while_another_waits_to_join(launch):
     finding = lost(observed(launch, "raises", code=1)[0])
     assert (finding["ranks"], finding["victims"], finding["phase"]) == ([1], [0], "startup")
-    assert f"FileNotFoundError: tokenizer.json at {place('raises', 'raise')}" in finding["title"]
+    assert f"FileNotFoundError: tokenizer.json at {place('raises', 'raise FileNotFoundError')}" in finding["title"]
     assert "rank 0 waited" in finding["title"] and "in init_process_group" in finding["title"]
 
 
