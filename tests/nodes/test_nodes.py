@@ -1,0 +1,67 @@
+"""Jobs of several nodes in network namespaces: what one node's verdict may say of ranks that it does not see."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from netns import Nodes, unavailable
+from node_runs import run_job
+
+from jobs import environment, python
+
+WHY_NOT = unavailable()
+pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or "")
+UNSEEN = (2, 3)  # the ranks of node 1
+
+
+# Says "refused" where a node was reached: nobody listens there. Neighbours need a moment to find each other again.
+KNOCK = """
+import socket, sys, time
+end = time.monotonic() + float(sys.argv[2])
+while True:
+    try:
+        socket.create_connection((sys.argv[1], 7), 1)
+    except OSError as e:
+        said = "refused" if isinstance(e, ConnectionRefusedError) else "away"
+    if said == "refused" or time.monotonic() > end:
+        break
+    time.sleep(0.05)
+print(said)
+"""
+
+
+def knock(nodes: Nodes, address: str, patience_s: float) -> str:
+    """From node 1."""
+    return (
+        nodes.start(1, [python(), "-c", KNOCK, address, str(patience_s)], environment())
+        .finish(30)
+        .check()
+        .stdout.strip()
+    )
+
+
+def test_nodes_see_each_other_and_nothing_else() -> None:
+    with Nodes(2) as nodes:
+        look = ["sh", "-c", "hostname; ls /dev/shm; ls /sys/class/net"]
+        assert nodes.start(0, look, environment()).finish(20).check().stdout.split() == ["node0", "eth0", "lo"]
+        assert knock(nodes, nodes.address(0), 10) == "refused"
+        assert knock(nodes, "192.0.2.1", 0) == "away"
+        nodes.link(1, up=False)
+        assert knock(nodes, nodes.address(0), 0) == "away"
+        nodes.link(1, up=True)
+        assert knock(nodes, nodes.address(0), 10) == "refused"
+
+
+@pytest.mark.slow
+def test_node_0_alone_accuses_nobody_and_says_why(tmp_path: Path) -> None:
+    with Nodes(2) as nodes:
+        node0, node1 = run_job(nodes, tmp_path, [0], "--steps", "80", "--fault", "2:backward:40:sleep")
+    node0.check()
+    node1.check()
+    assert node0.summary, node0.stderr
+    kinds = {f["kind"] for f in node0.loud()}
+    assert "INCOMPLETE_DATA" in kinds, node0.stdout
+    assert not kinds & {"COMM_BOUND", "BALANCED", "COMPUTE_BOUND"} and not [k for k in kinds if "STRAGGLER" in k], kinds
+    assert not [f for f in node0.findings if set(f["ranks"]) & set(UNSEEN) and f["kind"] != "INCOMPLETE_DATA"]
+    assert any("2 of 4 ranks were seen" in f["title"] + str(f["evidence"]) for f in node0.loud()), node0.loud()
