@@ -14,6 +14,7 @@ Needs root, iproute2 and util-linux; unavailable() says what is missing.
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import subprocess
@@ -31,6 +32,7 @@ def ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, capture_output=True, text=True, timeout=20)
 
 
+@functools.cache
 def unavailable() -> str | None:
     """Why there can be no nodes here, None = there can."""
     missing = [tool for tool in ("ip", "unshare") if not shutil.which(tool)]

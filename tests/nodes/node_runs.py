@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from jobs import ROOT, Outcome, environment, observed, python, summary
 from netns import Nodes
+
+from jobs import ROOT, Outcome, environment, observed, python, summary
 
 JOB = ROOT / "tests" / "truth" / "job.py"
 NODES, RANKS_PER_NODE = 2, 2

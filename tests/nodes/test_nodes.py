@@ -10,9 +10,13 @@ from node_runs import run_job
 
 from jobs import environment, python
 
-WHY_NOT = unavailable()
-pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=WHY_NOT or "")
 UNSEEN = (2, 3)  # the ranks of node 1
+
+
+@pytest.fixture(autouse=True)
+def nodes_allowed() -> None:
+    if why := unavailable():
+        pytest.skip(why)
 
 
 # Says "refused" where a node was reached: nobody listens there. Neighbours need a moment to find each other again.
