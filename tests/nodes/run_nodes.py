@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -48,6 +49,7 @@ def main() -> int:
     if why := unavailable():
         print(f"skipped: {why}")
         return 0
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # a stopped table leaves no namespace
     bad = 0
     for case in args.case or CASES:
         faults = [] if case == "healthy" else [w for f in case.split(",") for w in ("--fault", f"{f}:sleep")]
