@@ -50,6 +50,7 @@ class RunMerge {
   const std::vector<StoredGroup>& groups() const { return groups_; }
   const std::vector<RunEvent>& events() const { return events_; }   // by time
   const std::vector<std::string>& notes() const { return notes_; }  // one line each
+  std::vector<MergeSource>& sources() { return sources_; }
   uint32_t ranks() const { return ranks_; }                         // the most of a row
   bool thinned() const { return thinned_; }                         // some rows stand for several steps
 

@@ -287,7 +287,7 @@ TEST_F(Merge, GroupsAcrossNodesMeetAmongTheirOwn) {
       row.step = static_cast<uint64_t>(i);
       for (int r = 2 * node; r < 2 * node + 2; ++r) {
         RankStep step;
-        step.end_ns = kStart + (i + 1) * 50'000'000;
+        step.end_ns = kStart + (int64_t{i} + 1) * 50'000'000;
         const int64_t own_ns = r == 2 ? 40'000'000 : 10'000'000;
         step.own[index(Category::kBackward)] = own_ns;
         const int64_t stall_ns = r == 0 || r == 2 ? 42'000'000 - own_ns : 2'000'000;
