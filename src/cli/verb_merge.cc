@@ -40,7 +40,8 @@ void add_told(Snapshot& merged, RunReader& reader, const std::string& name) {
 
 Result<MergeSource> source_of(const std::string& path) {
   const std::string file = is_dir(path) ? path_join(path, "run.db") : path;
-  if (!is_file(file)) return fail(is_dir(path) ? path + ": no run.db in it, not a run folder" : path + ": no such file");
+  if (!is_file(file))
+    return fail(is_dir(path) ? path + ": no run.db in it, not a run folder" : path + ": no such file");
   auto reader = RunReader::open(file);
   if (!reader) return std::unexpected(reader.error());
   return MergeSource{path, std::move(*reader)};

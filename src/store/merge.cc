@@ -122,8 +122,8 @@ Status RunMerge::walk(const Visit& visit) {
     for (const Cursor& cursor : cursors)
       if (!cursor.done() && (!next || key(cursor) < *next)) next = key(cursor);
     if (!next) return {};
-    const bool dropped =
-        std::any_of(cursors.begin(), cursors.end(), [&](const Cursor& c) { return c.has_dropped(next->first, next->second); });
+    const bool dropped = std::any_of(cursors.begin(), cursors.end(),
+                                     [&](const Cursor& c) { return c.has_dropped(next->first, next->second); });
     std::vector<size_t> here;
     for (size_t i = 0; i < cursors.size(); ++i)
       if (!cursors[i].done() && key(cursors[i]) == *next) here.push_back(i);
@@ -255,15 +255,15 @@ Status RunMerge::read_rows() {
   }
   for (size_t i = 1; i < sources_.size(); ++i) {
     if (offsets[i].empty())
-      return fail(formatted("{} and {} have no step in common: not two nodes of one job", sources_[0].name,
-                            sources_[i].name));
+      return fail(
+          formatted("{} and {} have no step in common: not two nodes of one job", sources_[0].name, sources_[i].name));
     shift_ns_[i] = at_share(offsets[i], 0.5);
     const int64_t low = at_share(offsets[i], 0.05), high = at_share(offsets[i], 0.95);
     const double spread_ms = static_cast<double>(high - low) * 1e-6;
-    notes_.push_back(formatted(
-        "clock of {} set by the ends of {} steps that it has in common with {}: 9 of 10 agree within {}{}",
-        sources_[i].name, format_count(common[i]), sources_[0].name, format_ms(spread_ms),
-        spread_ms > kOddSpreadMs ? "; that is much, are these nodes of one job?" : ""));
+    notes_.push_back(
+        formatted("clock of {} set by the ends of {} steps that it has in common with {}: 9 of 10 agree within {}{}",
+                  sources_[i].name, format_count(common[i]), sources_[0].name, format_ms(spread_ms),
+                  spread_ms > kOddSpreadMs ? "; that is much, are these nodes of one job?" : ""));
   }
   return {};
 }

@@ -10,8 +10,8 @@
 // of the world. A rank with several such groups besides the world keeps its unresolved time, since the file does not
 // tell which of them it waited in.
 //
-// Pure joining: no engine, no clock, no file but the readers. Files are not trusted (store/run_reader.h); damaged pieces
-// are left out and said. One thread. Memory: one decoded segment per file. Cost: every file is read twice.
+// Pure joining: no engine, no clock, no file but the readers. Files are not trusted (store/run_reader.h); damaged
+// pieces are left out and said. One thread. Memory: one decoded segment per file. Cost: every file is read twice.
 #pragma once
 
 #include <cstddef>
@@ -51,8 +51,8 @@ class RunMerge {
   const std::vector<RunEvent>& events() const { return events_; }   // by time
   const std::vector<std::string>& notes() const { return notes_; }  // one line each
   std::vector<MergeSource>& sources() { return sources_; }
-  uint32_t ranks() const { return ranks_; }                         // the most of a row
-  bool thinned() const { return thinned_; }                         // some rows stand for several steps
+  uint32_t ranks() const { return ranks_; }  // the most of a row
+  bool thinned() const { return thinned_; }  // some rows stand for several steps
 
   // In the order of attempt and step, until `row` returns false. Cells are by rank, their stalls not yet split.
   Status for_each_row(const std::function<bool(const MergedRow&)>& row);

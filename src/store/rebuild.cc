@@ -200,8 +200,7 @@ RunContext context_of(const StoredRun& run, const std::vector<RankLife>& lives, 
   return context;
 }
 
-constexpr const char* kThinned =
-    "older steps were thinned out: medians rest on a sample of them, ledgers on all";
+constexpr const char* kThinned = "older steps were thinned out: medians rest on a sample of them, ledgers on all";
 
 }  // namespace
 
