@@ -97,6 +97,7 @@ class FrontDoor {
     add_runs();
     add_serve();
     add_report();
+    add_merge();
     add_compare();
     add_hang();
     add_whatif();
@@ -199,6 +200,15 @@ class FrontDoor {
     app->add_option("--output", report_.output, "a file to write instead of printing");
   }
 
+  void add_merge() {
+    CLI::App* app = add("merge", "Judge a job of several nodes as a whole, from the run that each node kept",
+                        [this] { return verb_merge(merge_); });
+    app->add_option("runs", merge_.runs, "run folders or run.db files, one per node")->required();
+    app->add_option("-o,--output", merge_.output, "folder for the summary and run.db of the whole job")->required();
+    app->add_flag("--html", merge_.html, "also write final_summary.html");
+    app->footer("Copy the run folder of every node to one machine, then: stepscope merge node0 node1 -o whole");
+  }
+
   void add_compare() {
     CLI::App* app = add("compare", "Compare two runs: exit code 0 same or better, 4 regression, 3 inconclusive",
                         [this] { return verb_compare(compare_); });
@@ -296,6 +306,7 @@ class FrontDoor {
   TopVerb top_;
   RunsVerb runs_;
   ReportVerb report_;
+  MergeVerb merge_;
   ServeVerb serve_;
   CompareVerb compare_;
   DoctorVerb doctor_;

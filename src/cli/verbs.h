@@ -70,6 +70,15 @@ struct ReportVerb {
 };
 int verb_report(const ReportVerb& verb);
 
+// One run of the run files that the nodes of a job wrote. 2 when they are not of one job or cannot be read, 1 when the
+// folder cannot be written.
+struct MergeVerb {
+  std::vector<std::string> runs;  // run folders or run.db files, one per node
+  std::string output;             // folder of the merged run; it must not hold one
+  bool html = false;              // also final_summary.html
+};
+int verb_merge(const MergeVerb& verb);
+
 // Exit code: 0 same or better, 4 regression, 3 inconclusive (report/compare.h); 2 when a run cannot be read.
 struct CompareVerb {
   std::string a, b;                      // as in ReportVerb; a is the reference

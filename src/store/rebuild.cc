@@ -12,6 +12,7 @@ namespace {
 
 constexpr size_t kRowsPerLook = 64;          // the engine judges after so many
 constexpr uint32_t kMaxCollectives = 65536;  // per step and rank
+constexpr size_t kMaxLivesPerRank = 64;      // of merged files: one an attempt
 
 int64_t ns(float ms) { return std::isfinite(ms) ? std::llround(static_cast<double>(ms) * 1e6) : 0; }
 
@@ -91,7 +92,13 @@ class Replay {
     begin_until(attempt);
     // Rows count through the run, lives and what the engine is fed within the attempt.
     if (!base_) base_ = row.step >= before_ ? before_ : 0;
-    const uint64_t number = row.step - std::min(row.step, *base_);
+    feed(attempt, row.step - std::min(row.step, *base_), row);
+  }
+
+  // `number`: of the step within the attempt.
+  void feed(int32_t attempt, uint64_t number, const StepRow& row) {
+    attempts_.try_emplace(attempt);
+    begin_until(attempt);
     for (const auto& [rank, life] : lives())
       if (life.ended && number >= life.steps && told_.insert(rank).second) engine_.set_life(rank, life);
     for (const Cell& cell : row.cells) {
@@ -109,7 +116,9 @@ class Replay {
     engine_.finish();
   }
 
-  const Engine& engine() const { return engine_; }
+  // Called before the rows of every attempt but the first.
+  void on_attempt(std::function<void(int32_t)> tell) { on_attempt_ = std::move(tell); }
+  Engine& engine() { return engine_; }
   const std::map<int, RankLife>& lives() const { return attempts_.at(attempt_); }
 
  private:
@@ -128,6 +137,7 @@ class Replay {
       for (const auto& [rank, life] : attempts_.at(attempt)) world = std::max(world, life.world_size);
       engine_.begin_attempt(world);
       before_ = engine_.closed_steps();
+      if (on_attempt_) on_attempt_(attempt);
     }
     attempt_ = attempt;
     base_.reset();
@@ -148,6 +158,7 @@ class Replay {
   uint64_t before_ = 0;           // steps of the run that were closed before the attempt
   std::optional<uint64_t> base_;  // what its rows count from
   std::set<int> told_;
+  std::function<void(int32_t)> on_attempt_;
   size_t rows_ = 0;
 };
 
@@ -189,6 +200,8 @@ RunContext context_of(const StoredRun& run, const std::vector<RankLife>& lives, 
   return context;
 }
 
+constexpr const char* kThinned = "older steps were thinned out: medians rest on a sample of them, ledgers on all";
+
 }  // namespace
 
 RankStep rank_step_of(const StepRow& row, const Cell& cell) {
@@ -222,11 +235,34 @@ Result<Snapshot> rebuild_snapshot(RunReader& reader, const RebuildOptions& optio
     const auto sums = reader.sums();
     if (!sums) return std::unexpected(sums.error());
     context.totals = totals_of(*sums, replay.lives());
-    context.note("older steps were thinned out: medians rest on a sample of them, ledgers on all");
+    context.note(kThinned);
   }
   context.note("worked out again from the run file");
   if (reader.damaged())
     context.note(std::to_string(reader.damaged()) + " pieces of the run file are damaged: " + reader.damage());
+  return assemble(replay.engine(), context);
+}
+
+Result<Snapshot> rebuild_merged(RunMerge& merge, const RebuildOptions& options, const MergedSink& sink) {
+  if (merge.ranks() > options.max_ranks || merge.lives().size() > size_t{options.max_ranks} * kMaxLivesPerRank)
+    return fail("too many ranks to be judged together: " + std::to_string(merge.ranks()));
+  Replay replay(merge.lives(), merge.groups(), options.engine);
+  replay.on_attempt(sink.attempt);
+  if (sink.row) replay.engine().set_row_sink(sink.row);
+  const Status status = merge.for_each_row([&](const MergedRow& row) {
+    replay.feed(row.stored.attempt, row.number, row.stored.row);
+    return true;
+  });
+  if (!status) return std::unexpected(status.error());
+  replay.finish();
+  RunContext context = context_of(merge.run(), merge.lives(), replay.lives());
+  if (merge.thinned()) {
+    const auto sums = merge.sums();
+    if (!sums) return std::unexpected(sums.error());
+    context.totals = totals_of(*sums, replay.lives());
+    context.note(kThinned);
+  }
+  for (const std::string& note : merge.notes()) context.note(note);
   return assemble(replay.engine(), context);
 }
 

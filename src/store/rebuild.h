@@ -9,9 +9,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 #include "base/result.h"
 #include "diagnose/run_context.h"
+#include "store/merge.h"
 #include "store/run_reader.h"
 
 namespace stepscope {
@@ -28,5 +30,14 @@ struct RebuildOptions {
 // finding. System and process sections are not in it. run.status stays "running" when the writer never said how it
 // ended.
 Result<Snapshot> rebuild_snapshot(RunReader& reader, const RebuildOptions& options = {});
+
+// Gets what a run writer would: `attempt` before the rows of every attempt but the first, `row` every closed row.
+struct MergedSink {
+  std::function<void(int32_t attempt)> attempt;
+  std::function<void(const StepRow&)> row;
+};
+
+// The same of the whole job, from the files of its nodes.
+Result<Snapshot> rebuild_merged(RunMerge& merge, const RebuildOptions& options = {}, const MergedSink& sink = {});
 
 }  // namespace stepscope
