@@ -46,6 +46,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, default=ROOT / "build/soak")
     parser.add_argument("--resume", action="store_true", help="follow the job that an earlier call started")
     parser.add_argument("--bare", action="store_true", help="without stepscope: what the job's own memory does")
+    parser.add_argument(
+        "--against", type=Path, help="folder of a bare run: what its ranks grow by is the training's own"
+    )
     parser.add_argument("--write", action="store_true", help="write docs/soak.md")
     return parser.parse_args()
 
@@ -117,7 +120,7 @@ def main() -> int:
     job = json.loads((folder / "job.json").read_text())
     if not (folder / "code").exists():
         follow(folder, job, options.sample_s)
-    result = judge(folder, job)
+    result = judge(folder, job, options.against)
     print(result.text())
     for line in result.wrong:
         print(f"WRONG   {line}")
@@ -142,13 +145,16 @@ def page(folder: Path, table: list[str], job: dict[str, Any], wrong: list[str]) 
             "",
             "    make soak                      # 2,000,000 steps: 35 minutes of one core where nothing else runs",
             "    make soak SOAK_STEPS=100000",
-            "    python tests/soak/soak.py --resume     # follows a job whose follower was stopped; --bare: torch alone",
+            "    python tests/soak/soak.py --resume     # follows a job whose follower was stopped",
+            "    python tests/soak/soak.py --bare --folder build/soak-bare        # torch alone, then against it:",
+            "    python tests/soak/soak.py --resume --against build/soak-bare --write",
             "",
             f"Memory is sampled from outside. Judged are samples after a tenth of the run and after {WARM_UP_STEPS:,} steps, when what the"
             " script does seldom was done often enough and what the agent keeps of steps is full: the median of the slopes between all pairs"
             " of samples, times the steps they cover. Allowed are"
             f" {GRAIN_KIB:,} KiB once, which an allocator takes at a time, and a byte a step, the smallest leak that two million steps tell from"
-            " that; the ring and the names in it may not grow at all. Records are counted by a reader of its own, which shares no code with"
+            " that, beside what the same training grows by without stepscope, where that was measured; the ring and the names in it may"
+            " not grow at all. Records are counted by a reader of its own, which shares no code with"
             " the agent, and compared with what the script counted, as are the figures of the summary. A closure that raises leaves"
             " `optimizer.step` with a begin and no end, since torch runs no hook then. `make test` runs a share of 10,000 steps.",
             "",

@@ -45,7 +45,12 @@ class Result:
         ]
 
 
-def judge(folder: Path, job: dict[str, Any]) -> Result:
+def samples_of(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "samples.jsonl").read_text().splitlines()]
+
+
+def judge(folder: Path, job: dict[str, Any], bare: Path | None = None) -> Result:
+    """``bare``: folder of the same job without stepscope; what its ranks grow by is the training's own."""
     result = Result()
     code = int((folder / "code").read_text())
     result.say("exit code", code, 0, code == 0)
@@ -56,7 +61,7 @@ def judge(folder: Path, job: dict[str, Any]) -> Result:
         )
     }
     result.say("ranks that came to the end", len(said), job["ranks"], len(said) == job["ranks"])
-    _memory(result, [json.loads(line) for line in (folder / "samples.jsonl").read_text().splitlines()])
+    _memory(result, samples_of(folder), samples_of(bare) if bare else [])
     if job["bare"] or not said:
         return result
     tapped = {r["rank"]: r for r in json.loads((folder / "tap.json").read_text()).values() if r["evidence"]}
@@ -69,13 +74,17 @@ def judge(folder: Path, job: dict[str, Any]) -> Result:
     return result
 
 
-def _memory(result: Result, samples: list[dict[str, Any]]) -> None:
+def _settled(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    return [p for p in points if p[0] >= max(WARM_UP * points[-1][0], WARM_UP_STEPS)]
+
+
+def _memory(result: Result, samples: list[dict[str, Any]], bare: list[dict[str, Any]] | None = None) -> None:
     """Growth: the median slope over steps after the warm-up, times the steps it was seen over."""
+    own = {name: slope(_settled(points)) for name, points in _series(bare or []).items() if len(_settled(points)) > 1}
     for name, points in sorted(_series(samples).items()):
         key, _, rank = name.partition(" ")
         title = TITLES[key] + (f", rank {rank}" if rank else "")
-        last_step = points[-1][0]
-        used = [p for p in points if p[0] >= max(WARM_UP * last_step, WARM_UP_STEPS)]
+        used = _settled(points)
         if len(used) < MIN_SAMPLES:
             result.rows.append(
                 (
@@ -88,6 +97,9 @@ def _memory(result: Result, samples: list[dict[str, Any]]) -> None:
             continue
         steps = used[-1][0] - used[0][0]
         growth, allowed = slope(used) * steps, RATE_KIB[key] * steps / 1e6 + (GRAIN_KIB if RATE_KIB[key] else 0)
+        if growth > allowed and name in own:  # the training's own, beside what may be ours
+            title += ", beside the bare run's growth"
+            allowed += max(0.0, own[name]) * steps
         found = f"{used[0][1]:,.0f} → {used[-1][1]:,.0f} {_unit(key)}, by slope {growth:+,.0f} in {steps:,} steps"
         result.say(title, found, f"{allowed:+,.0f} at most", growth <= allowed)
 

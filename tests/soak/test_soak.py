@@ -50,6 +50,23 @@ def test_a_leak_of_a_few_bytes_a_step_is_told(bytes_a_step):
     assert judged(lambda step: 8000 + step * bytes_a_step / 1024 + noise.randrange(0, 300)).wrong
 
 
+@pytest.mark.parametrize(("bytes_a_step", "wrong"), [(2, False), (4, True)])
+def test_what_the_bare_training_grows_by_is_not_ours(bytes_a_step, wrong):
+    """The bare run grows by 2 bytes a step; a byte a step is allowed beside."""
+
+    def samples(rate):
+        at = range(0, 2_000_000, 5000)
+        ranks = [{"0": {"rank_kib": 400_000 + rate * step / 1024, "steps": step}} for step in at]
+        return [{"at_s": i, "ranks": r, "agent_kib": None} for i, r in enumerate(ranks)]
+
+    result = Result()
+    _memory(result, samples(bytes_a_step), samples(2))
+    assert bool(result.wrong) == wrong, result.text()
+    alone = Result()
+    _memory(alone, samples(bytes_a_step))
+    assert alone.wrong
+
+
 def test_a_name_that_is_kept_each_epoch_is_told():
     samples = [
         {
