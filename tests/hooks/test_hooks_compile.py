@@ -49,6 +49,7 @@ def compare(theirs, ours):
     assert ours["weights"] == theirs["weights"]
     assert ours["breaks"] <= theirs["breaks"]
     assert ours["recompiles"] <= theirs["recompiles"]
+    assert set(ours["warnings"]) <= set(theirs["warnings"])
 
 
 def test_no_graph_is_touched(cases, bare, hooked):

@@ -49,6 +49,26 @@ def _first_compile(*args: Any) -> None:
         trace_rules.add("stepscope.hooks")
     except Exception:
         pass
+    _expect_warnings()
+
+
+def _expect_warnings() -> None:
+    """Where torch compiles ``optimizer.step`` our hooks run between its graphs, where it breaks without us, too. Of a C
+    function there it warns, once for each: the program's output stays as it is.
+    """
+    try:
+        from torch._dynamo import utils
+
+        said = utils.warn_once_cache
+
+        def before(args: Any, kwargs: Any) -> None:
+            message = kwargs.get("msg", args[0] if args else "")
+            if isinstance(message, str) and "`stepscope._native." in message:
+                said.add(message)
+
+        utils.warn_once = native.around(utils.warn_once, before, None)
+    except Exception:  # an older torch warns of no C function
+        pass
 
 
 def _register() -> None:

@@ -2,6 +2,7 @@
 Further arguments name the cases to run."""
 
 import io
+import warnings
 
 import torch._dynamo as dynamo
 import torch.distributed as dist
@@ -225,10 +226,13 @@ for case in CASES:
     torch.manual_seed(0)
     before = _native.counters() if _native else (0, 0, 0)
     try:
-        step = case()
-        for _ in range(5):
-            step(torch.randn(4, 8))
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            step = case()
+            for _ in range(5):
+                step(torch.randn(4, 8))
         result = {
+            "warnings": sorted({f"{w.category.__name__}: {str(w.message)[:200]}" for w in warned}),
             "graphs": counters["stats"].get("unique_graphs", 0),
             "breaks": sum(counters["graph_break"].values()),
             "recompiles": sum(counters["recompiles"].values()),
