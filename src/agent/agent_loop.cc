@@ -15,6 +15,7 @@
 #include "agent/host_watch.h"
 #include "agent/line_sampler.h"
 #include "agent/live_runs.h"
+#include "agent/node_traffic.h"
 #include "agent/pid_watch.h"
 #include "agent/pipeline.h"
 #include "agent/ring_watch.h"
@@ -46,7 +47,7 @@ constexpr size_t kMaxKeptBytes = 1ull << 30;
 constexpr size_t kMaxEvents = 64;
 
 // Keys of the epoll set that are no tails.
-constexpr uint64_t kKeyChannel = ~0ull, kKeyRings = ~0ull - 1, kKeyChild = ~0ull - 2;
+constexpr uint64_t kKeyChannel = ~0ull, kKeyRings = ~0ull - 1, kKeyChild = ~0ull - 2, kKeyNodes = ~0ull - 3;
 
 std::string host_name() {
   char name[256] = {};
@@ -68,7 +69,8 @@ bool belongs_here(const blackbox::Identity& identity, const std::string& nonce) 
 
 class Agent {
  public:
-  Agent(ControlChannel channel, AgentConfig config, std::vector<Frame> first_frames, const MakeLiveView& make_view);
+  Agent(ControlChannel channel, AgentConfig config, std::vector<Frame> first_frames, const MakeLiveView& make_view,
+        OpenNodeDoor open_door);
   int run();
 
  private:
@@ -82,6 +84,7 @@ class Agent {
   void forget_non_ranks();
   void keep_marks();
   void put_away_closed_rings();
+  void meet_nodes(uint64_t now_ns);
   Snapshot snapshot_so_far(const HostFacts& host, uint64_t now_ns);
   void answer_requests(uint64_t now_ns);
   void show(uint64_t now_ns);
@@ -111,6 +114,8 @@ class Agent {
   StopWatch stops_;
   HangWatch hang_;
   LineSampler lines_;
+  NodeTraffic traffic_;
+  FrameWork frames_;
   std::map<Pipeline::TailId, PidWatch> watches_;
   PidWatch child_;
   RunEnd end_;
@@ -119,7 +124,8 @@ class Agent {
   bool loss_stated_ = false;
 };
 
-Agent::Agent(ControlChannel channel, AgentConfig config, std::vector<Frame> first_frames, const MakeLiveView& make_view)
+Agent::Agent(ControlChannel channel, AgentConfig config, std::vector<Frame> first_frames, const MakeLiveView& make_view,
+             OpenNodeDoor open_door)
     : channel_(std::move(channel)),
       config_(std::move(config)),
       folder_(config_.run_dir),
@@ -138,7 +144,14 @@ Agent::Agent(ControlChannel channel, AgentConfig config, std::vector<Frame> firs
       hang_({.limits = Thresholds::with(config_.thresholds),
              .timeout_s = config_.hang_timeout_s,
              .stacks = config_.stacks}),
-      lines_(config_.stacks, monotonic_ns()) {
+      lines_(config_.stacks, monotonic_ns()),
+      traffic_({.shm_dir = config_.shm_dir,
+                .run_dir = config_.run_dir,
+                .node = host_name(),
+                .aggregator = config_.aggregator,
+                .secret = config_.node_secret,
+                .open_door = std::move(open_door)},
+               [this](int fd) { watch(fd, kKeyNodes); }) {
   watch(channel_.fd(), kKeyChannel);
   watch(rings_.fd(), kKeyRings);
   if (config_.restarts > 0) {
@@ -189,7 +202,7 @@ void Agent::wait(int timeout_ms) {
   for (int i = 0; i < count; ++i) {
     const uint64_t key = events[i].data.u64;
     if (key == kKeyChild) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, child_.fd(), nullptr);
-    if (key < kKeyChild) on_death(key);
+    if (key < kKeyNodes) on_death(key);
   }
 }
 
@@ -280,6 +293,27 @@ void Agent::put_away_closed_rings() {
 void Agent::keep_marks() {
   for (const Pipeline::TailId id : pipeline_.tails()) {
     if (pipeline_.counts_as_rank(id)) marks_.put(pipeline_.tail(id).mark());
+  }
+}
+
+// A job whose ranks are all here has nobody to meet.
+void Agent::meet_nodes(uint64_t now_ns) {
+  size_t here = 0;
+  int world = 0;
+  bool rank_zero = false;
+  for (const Pipeline::TailId id : pipeline_.tails()) {
+    const RankTail& tail = pipeline_.tail(id);
+    if (tail.ended() || !tail.is_rank()) continue;
+    ++here;
+    world = std::max(world, tail.identity().world_size);
+    rank_zero = rank_zero || tail.identity().rank == 0;
+  }
+  if (world > static_cast<int>(here)) traffic_.look(rank_zero, now_ns);
+  traffic_.turn(frames_);
+  for (const std::string& line : traffic_.take_lines()) {
+    channel_.send(FrameType::kNotice, line);
+    log_.line(line);
+    pipeline_.note(line);
   }
 }
 
@@ -399,6 +433,7 @@ int Agent::run() {
     look_for_rings(now_ns);
     const double fullest = pipeline_.pump(now_ns);
     pipeline_.sample_completions(now_ns);
+    meet_nodes(now_ns);
     keep_marks();
     forget_non_ranks();
     put_away_closed_rings();
@@ -437,6 +472,7 @@ void Agent::finish() {
   pipeline_.finish(now_ns);
   log_.line("stacks for lines of code: " + lines_.account());
   host_.judge(pipeline_.engine());
+  if (const std::string note = traffic_.verdict_note(); !note.empty()) pipeline_.note(note);
   Snapshot snapshot = final_snapshot(pipeline_, host_, config_, end_);
   const std::string text = write_report(snapshot, config_, folder_);
   state_loss_once();
@@ -481,7 +517,7 @@ void Agent::state_loss_once() {
 
 }  // namespace
 
-int run_agent(ControlChannel channel, const MakeLiveView& make_view) {
+int run_agent(ControlChannel channel, const MakeLiveView& make_view, OpenNodeDoor open_door) {
   // Ctrl-C, hang-ups and a scheduler's SIGTERM are meant for the training; the end of it is what ends us.
   for (int signal : {SIGINT, SIGHUP, SIGTERM, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2}) ::signal(signal, SIG_IGN);
   ::signal(SIGCHLD, SIG_DFL);
@@ -499,7 +535,7 @@ int run_agent(ControlChannel channel, const MakeLiveView& make_view) {
   auto config = AgentConfig::from_json(frames.front().body);
   if (!config) return 2;
   frames.erase(frames.begin());
-  Agent agent(std::move(channel), std::move(*config), std::move(frames), make_view);
+  Agent agent(std::move(channel), std::move(*config), std::move(frames), make_view, std::move(open_door));
   return agent.run();
 }
 

@@ -117,7 +117,7 @@ void NodeTraffic::turn(const FrameWork& work) {
     was_up_ = was_up_ || reply.status == 200;
     work.answered(reply);
   }
-  if (uplink_->idle())
+  if (work.next && uplink_->idle())
     if (auto frame = work.next()) uplink_->send(std::move(*frame));
   if (uplink_->state() == NodeUplink::State::kRefused && !refused_told_) {
     refused_told_ = true;
