@@ -38,8 +38,8 @@ install_packages() {
   export DEBIAN_FRONTEND=noninteractive
   # Package lists may be absent or old: the second try comes after an update.
   # shellcheck disable=SC2086
-  $as_root apt-get install -y -q --no-install-recommends $missing >"$log" 2>&1 ||
-    { $as_root apt-get update -q >>"$log" 2>&1 && $as_root apt-get install -y -q --no-install-recommends $missing >>"$log" 2>&1; } ||
+  $as_root apt-get install -y -q -o DPkg::Lock::Timeout=300 --no-install-recommends $missing >"$log" 2>&1 ||
+    { $as_root apt-get update -q >>"$log" 2>&1 && $as_root apt-get install -y -q -o DPkg::Lock::Timeout=300 --no-install-recommends $missing >>"$log" 2>&1; } ||
     { tail -n 20 "$log" >&2; rm -f "$log"; die "apt-get could not install$missing"; }
   rm -f "$log"
 }

@@ -28,15 +28,22 @@ void add_once(std::vector<std::string>& list, const std::string& text) {
 
 Pipeline::Pipeline(EngineOptions options) : engine_(std::move(options)) {}
 
-Pipeline::TailId Pipeline::add(RankTail tail) {
+Pipeline::TailId Pipeline::add(std::unique_ptr<RankSource> source) {
   const TailId id = next_id_++;
-  tails_.emplace(id, std::make_unique<RankTail>(std::move(tail)));
+  tails_.emplace(id, std::move(source));
   return id;
+}
+
+std::vector<Pipeline::TailId> Pipeline::sources() const {
+  std::vector<TailId> ids;
+  for (const auto& [id, tail] : tails_) ids.push_back(id);
+  return ids;
 }
 
 std::vector<Pipeline::TailId> Pipeline::tails() const {
   std::vector<TailId> ids;
-  for (const auto& [id, tail] : tails_) ids.push_back(id);
+  for (const auto& [id, tail] : tails_)
+    if (tail->local()) ids.push_back(id);
   return ids;
 }
 
@@ -50,7 +57,7 @@ void Pipeline::drop(TailId id) {
   refused_.erase(id);
 }
 
-Claim Pipeline::claim_of(const RankTail& tail) const {
+Claim Pipeline::claim_of(const RankSource& tail) const {
   const blackbox::Identity& who = tail.identity();
   Claim claim;
   claim.rank = who.rank;
@@ -63,7 +70,7 @@ Claim Pipeline::claim_of(const RankTail& tail) const {
   return claim;
 }
 
-Place Pipeline::place(const RankTail& tail) const {
+Place Pipeline::place(const RankSource& tail) const {
   std::vector<Claim> members;
   for (const auto& [rank, participant] : now_.ranks) {
     members.push_back(claim_of(*tails_.at(participant.tail)));
@@ -73,7 +80,7 @@ Place Pipeline::place(const RankTail& tail) const {
 }
 
 void Pipeline::qualify(TailId id, uint64_t now_ns) {
-  RankTail& tail = *tails_.at(id);
+  RankSource& tail = *tails_.at(id);
   if (counts_as_rank(id) || refused_.contains(id) || !tail.is_rank()) return;
   const Place found = place(tail);
   if (found == Place::kHistory || (found == Place::kWaits && tail.ended())) return refuse(id);
@@ -81,8 +88,8 @@ void Pipeline::qualify(TailId id, uint64_t now_ns) {
   if (tail.waiting_steps().size() > kMaxWaitingSteps) tail.take_steps();
   if (const auto holder = now_.ranks.find(tail.identity().rank); holder != now_.ranks.end() && tail.steps() > 0) {
     note("two processes are rank " + std::to_string(holder->first) + " at once (pids " +
-         std::to_string(this->tail(holder->second.tail).identity().pid) + " and " +
-         std::to_string(tail.identity().pid) + "); the first one is followed");
+         std::to_string(source(holder->second.tail).identity().pid) + " and " + std::to_string(tail.identity().pid) +
+         "); the first one is followed");
   }
 }
 
@@ -100,7 +107,7 @@ void Pipeline::qualify_all(uint64_t now_ns) {
 }
 
 void Pipeline::admit(TailId id, Place found, uint64_t now_ns) {
-  RankTail& tail = *tails_.at(id);
+  RankSource& tail = *tails_.at(id);
   const Claim claim = claim_of(tail);
   uint32_t not_before = 0;
   if (found == Place::kBegins) {
@@ -111,7 +118,7 @@ void Pipeline::admit(TailId id, Place found, uint64_t now_ns) {
     const TailId before = now_.ranks.at(claim.rank).tail;
     end_tail(before, now_ns, std::nullopt);
     feed_ready();
-    const RankTail& old = *tails_.at(before);
+    const RankSource& old = *tails_.at(before);
     note("rank " + std::to_string(claim.rank) + " was replaced while others trained on: process " +
          std::to_string(old.identity().pid) + ", then " + std::to_string(tail.identity().pid));
     not_before = life_of(claim.rank, now_.ranks.at(claim.rank)).steps;
@@ -123,7 +130,7 @@ void Pipeline::admit(TailId id, Place found, uint64_t now_ns) {
   if (found == Place::kBegins && beside) tail.take_steps();
   // Whose process group was whole before this one came trains in step with others: the newcomer joins them in theirs.
   const bool late = std::any_of(now_.ranks.begin(), now_.ranks.end(), [&](const auto& entry) {
-    const RankLife& life = tails_.at(entry.second.tail)->builder().life();
+    const RankLife& life = tails_.at(entry.second.tail)->told_life();
     return entry.first != claim.rank && life.first_step_ns > 0 && life.init_end_ns > 0 &&
            life.init_end_ns < claim.opened_ns;
   });
@@ -157,7 +164,7 @@ void Pipeline::follow_renumbered(uint64_t now_ns) {
   std::vector<TailId> moved;
   for (const int rank : changed) moved.push_back(now_.ranks.at(rank).tail);
   for (const int rank : changed) now_.ranks.erase(rank);
-  const RankTail& first = *tails_.at(moved.front());
+  const RankSource& first = *tails_.at(moved.front());
   if (trained)
     begin_attempt(first, now_ns);
   else
@@ -171,7 +178,7 @@ void Pipeline::follow_renumbered(uint64_t now_ns) {
   }
 }
 
-void Pipeline::begin_attempt(const RankTail& first, uint64_t now_ns) {
+void Pipeline::begin_attempt(const RankSource& first, uint64_t now_ns) {
   const Claim claim = claim_of(first);
   Attempt next{.number = now_.number + 1, .restarts = claim.restarts, .world_size = claim.world_size};
   if (now_.number >= 0) {
@@ -191,7 +198,7 @@ void Pipeline::close_attempt(bool renumbered, uint64_t now_ns) {
   std::vector<RankLife> lives;
   earlier_ends_ns_.clear();
   for (const auto& [rank, participant] : now_.ranks) {
-    RankTail& tail = *tails_.at(participant.tail);
+    RankSource& tail = *tails_.at(participant.tail);
     earlier_ends_ns_.push_back(tail.active_ns());
     if (claim_of(tail).left) end_tail(participant.tail, now_ns, std::nullopt);
   }
@@ -231,10 +238,10 @@ void Pipeline::vacate(int rank) {
 }
 
 void Pipeline::put_away(TailId id) {
-  const RankTail& tail = *tails_.at(id);
+  const RankSource& tail = *tails_.at(id);
   merge_facts(tail);
   earlier_totals_ += tail.totals();
-  closed_rings_.push_back(tail.path());
+  if (tail.local()) closed_rings_.push_back(tail.local()->path());
   tails_.erase(id);
 }
 
@@ -270,11 +277,11 @@ void Pipeline::record_death(TailId id) {
 void Pipeline::sample_completions(uint64_t now_ns) {
   if (now_.ranks.size() < 2 || told_groups_.empty()) return;
   uint64_t ends = 0;
-  for (const auto& [rank, participant] : now_.ranks) ends = std::max(ends, tail(participant.tail).optimizer_ends());
+  for (const auto& [rank, participant] : now_.ranks) ends = std::max(ends, source(participant.tail).optimizer_ends());
   const auto until = stamps_.ask(ends, engine_.suspects_communication(), now_ns);
   if (!until) return;
   for (const auto& [rank, participant] : now_.ranks) {
-    RankTail& tail = *tails_.at(participant.tail);
+    RankSource& tail = *tails_.at(participant.tail);
     // Its own count, where it came later than the others.
     const uint64_t behind = participant.late ? ends - tail.optimizer_ends() : 0;
     if (!tail.ended()) tail.ask_stamps(*until - behind);
@@ -290,10 +297,11 @@ void Pipeline::end_tail(TailId id, uint64_t now_ns, std::optional<int> wait_stat
 }
 
 void Pipeline::set_exit_status(int pid, int wait_status) {
-  for (const auto& [id, tail] : tails_) {
-    if (tail->identity().pid != pid) continue;
-    tail->set_exit_status(wait_status);
-    if (counts_as_rank(id) && tail->ended()) record_death(id);
+  for (const TailId id : tails()) {
+    RankTail& tail = local(id);
+    if (tail.identity().pid != pid) continue;
+    tail.set_exit_status(wait_status);
+    if (counts_as_rank(id) && tail.ended()) record_death(id);
   }
 }
 
@@ -305,13 +313,10 @@ void Pipeline::interrupted(int64_t at_ns) {
   });
 }
 
-void Pipeline::resume_tail(TailId id, const StepMark& mark) { tails_.at(id)->resume(mark); }
-
 double Pipeline::pump(uint64_t now_ns) {
   double fullest = 0;
   for (const auto& [id, tail] : tails_) {
-    const size_t count = tail->drain(now_ns);
-    fullest = std::max(fullest, static_cast<double>(count) / static_cast<double>(tail->capacity()));
+    fullest = std::max(fullest, tail->take_in(now_ns));
   }
   follow_renumbered(now_ns);
   qualify_all(now_ns);
@@ -333,19 +338,21 @@ void Pipeline::feed_ready() {
 bool Pipeline::feed_placed() {
   std::multimap<uint64_t, std::pair<int, RankStep>> steps;  // in step order, of one step in rank order
   for (const auto& [rank, participant] : now_.ranks) {
-    RankTail& tail = *tails_.at(participant.tail);
-    for (const auto& [group, members] : tail.builder().groups()) {
+    RankSource& tail = *tails_.at(participant.tail);
+    for (const auto& [group, members] : tail.groups()) {
       size_t& told = told_groups_[group];
       if (told == members.ranks.size() + 1) continue;
       told = members.ranks.size() + 1;
       engine_.set_group(group, members.description, members.ranks);
     }
-    for (const auto& [communicator, size] : tail.builder().communicators()) {
-      if (tail.builder().groups().contains(communicator) || !told_communicators_.insert(communicator).second) continue;
+    for (const auto& [communicator, size] : tail.communicators()) {
+      if (tail.groups().contains(communicator) || !told_communicators_.insert(communicator).second) continue;
       engine_.set_group_size(communicator, size);
     }
     if (!participant.at) continue;
-    for (RankStep& step : tail.take_steps()) {
+    std::vector<RankStep> fresh = tail.take_steps();
+    if (on_steps_ && !fresh.empty()) on_steps_(participant.tail, fresh);
+    for (RankStep& step : fresh) {
       step.step = step.step - participant.from + *participant.at;
       steps.emplace(step.step, std::pair{rank, std::move(step)});
     }
@@ -366,7 +373,7 @@ bool Pipeline::feed_placed() {
 bool Pipeline::place_newcomers() {
   bool placed = false;
   for (auto& [rank, participant] : now_.ranks) {
-    const RankTail& tail = *tails_.at(participant.tail);
+    const RankSource& tail = *tails_.at(participant.tail);
     if (participant.at || tail.waiting_steps().empty()) continue;
     const bool alone = std::none_of(now_.ranks.begin(), now_.ranks.end(), [&](const auto& entry) {
       return entry.second.at && !tails_.at(entry.second.tail)->ended();
@@ -392,15 +399,14 @@ void Pipeline::tell_lives(const std::set<int>& as_alive) {
 void Pipeline::finish(uint64_t now_ns) {
   if (finished_) return;
   finished_ = true;
-  for (const TailId id : tails()) end_tail(id, now_ns, std::nullopt);
+  for (const TailId id : sources()) end_tail(id, now_ns, std::nullopt);
   feed_ready();
   tell_lives();
   engine_.finish();
 }
 
-void Pipeline::merge_facts(const RankTail& tail) {
-  for (const auto& [key, text] : tail.builder().names()) {
-    if (key.first != static_cast<uint16_t>(NameKind::kFact)) continue;
+void Pipeline::merge_facts(const RankSource& tail) {
+  for (const std::string& text : tail.facts()) {
     const size_t equals = text.find('=');
     if (equals == std::string::npos || !is_version_fact(std::string_view(text).substr(0, equals))) continue;
     versions_[text.substr(0, equals)] = text.substr(equals + 1);
@@ -419,7 +425,7 @@ RunContext Pipeline::context() {
   blackbox::ReadStats totals = earlier_totals_;
   std::set<std::pair<int, std::string>> nodes;
   for (const auto& [rank, participant] : now_.ranks) {
-    const RankTail& tail = *tails_.at(participant.tail);
+    const RankSource& tail = *tails_.at(participant.tail);
     merge_facts(tail);
     totals += tail.totals();
     nodes.emplace(tail.identity().node_rank, tail.identity().hostname);

@@ -1,12 +1,13 @@
-// From rings to a snapshot: RankTail (records → steps) for each process, one Engine (steps → findings) for the run.
+// From processes to a snapshot: a RankSource for each (a ring here, or what another node tells), one Engine (steps →
+// findings) for the run.
 //
-//   add(tail) ─▶ pump(now): drain all ─▶ steps of all ranks in step order ─▶ Engine.feed, evaluate ─▶ snapshot()
+//   add(source) ─▶ pump(now): drain all ─▶ steps of all ranks in step order ─▶ Engine.feed, evaluate ─▶ snapshot()
 //
-// A tail that has shown no evidence of being a rank is drained but fed to nobody. Who belongs to which attempt is told
-// by evidence (attempt.h). A new attempt counts the run's steps on; a rank that an attempt lost stays a finding of the
-// run. A process that takes a rank over while others train on counts on where they are. A live process is never ended
-// here: when the ranks begin anew without it, it waits until it fits. Used live (agent loop) and on rings left behind
-// (replay); the same rings give the same findings. No clock, no wait, no file but the rings. One thread.
+// A process that has shown no evidence of being a rank is drained but fed to nobody. Who belongs to which attempt is
+// told by evidence (attempt.h). A new attempt counts the run's steps on; a rank that an attempt lost stays a finding of
+// the run. A process that takes a rank over while others train on counts on where they are. A live process is never
+// ended here: when the ranks begin anew without it, it waits until it fits. Used live (agent loop) and on rings left
+// behind (replay); the same rings give the same findings. No clock, no wait, no file but the rings. One thread.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "agent/attempt.h"
+#include "agent/rank_source.h"
 #include "agent/rank_tail.h"
 #include "agent/stamp_policy.h"
 #include "diagnose/engine.h"
@@ -31,10 +33,15 @@ class Pipeline {
 
   explicit Pipeline(EngineOptions options);
 
-  TailId add(RankTail tail);
+  TailId add(std::unique_ptr<RankSource> source);
+  TailId add(RankTail tail) { return add(std::make_unique<RankTail>(std::move(tail))); }
   bool has(TailId id) const { return tails_.contains(id); }
-  const RankTail& tail(TailId id) const { return *tails_.at(id); }
-  std::vector<TailId> tails() const;     // those not dropped, oldest first
+  // Those not dropped, oldest first.
+  std::vector<TailId> sources() const;
+  const RankSource& source(TailId id) const { return *tails_.at(id); }
+  // Of these, those whose ring is on this node.
+  std::vector<TailId> tails() const;
+  const RankTail& tail(TailId id) const { return *tails_.at(id)->local(); }
   bool counts_as_rank(TailId id) const;  // of the newest attempt
   void drop(TailId id);                  // no rank, never will be
 
@@ -47,15 +54,15 @@ class Pipeline {
   // The user or a scheduler told the job to stop: what ends from now on is no loss.
   void interrupted(int64_t at_ns);
   int64_t interrupted_ns() const { return interrupted_ns_; }  // 0 = never
-  void resume_tail(TailId id, const StepMark& mark);
+  void resume_tail(TailId id, const StepMark& mark) { local(id).resume(mark); }
 
   // Asks the ranks now and then to stamp when their collectives complete (stamp_policy.h).
   void sample_completions(uint64_t now_ns);
 
   // For who asks ranks where they are: the phases of this one are kept from now on, or no longer; those before a moment
   // are not needed any more.
-  void watch_phases(TailId id, bool on) { tails_.at(id)->watch_phases(on); }
-  void forget_phases_before(TailId id, int64_t at_ns) { tails_.at(id)->forget_phases_before(at_ns); }
+  void watch_phases(TailId id, bool on) { local(id).watch_phases(on); }
+  void forget_phases_before(TailId id, int64_t at_ns) { local(id).forget_phases_before(at_ns); }
 
   // Rings of attempts that were closed since the last call; nobody reads them any more.
   std::vector<std::string> take_closed_rings();
@@ -69,6 +76,9 @@ class Pipeline {
   Snapshot snapshot() { return assemble(engine_, context()); }
 
   Engine& engine() { return engine_; }
+  // Called with the steps of a process that trains, numbered as it made them, before they are fed.
+  using OnSteps = std::function<void(TailId id, const std::vector<RankStep>& steps)>;
+  void on_steps(OnSteps listener) { on_steps_ = std::move(listener); }
   // Called when an attempt begins (0 is the first), before any of its steps is fed.
   void on_attempt(std::function<void(int)> listener) { on_attempt_ = std::move(listener); }
   int attempts() const { return std::max(1, now_.number + 1); }
@@ -79,13 +89,14 @@ class Pipeline {
   void unavailable(const std::string& text);  // "signal: reason", once
 
  private:
-  Claim claim_of(const RankTail& tail) const;
-  Place place(const RankTail& tail) const;
+  RankTail& local(TailId id) { return const_cast<RankTail&>(tail(id)); }
+  Claim claim_of(const RankSource& tail) const;
+  Place place(const RankSource& tail) const;
   void qualify(TailId id, uint64_t now_ns);
   void qualify_all(uint64_t now_ns);
   void admit(TailId id, Place place, uint64_t now_ns);
   void follow_renumbered(uint64_t now_ns);
-  void begin_attempt(const RankTail& first, uint64_t now_ns);
+  void begin_attempt(const RankSource& first, uint64_t now_ns);
   void close_attempt(bool renumbered, uint64_t now_ns);
   void vacate(int rank);     // its process is gone and another one takes the rank
   void put_away(TailId id);  // its facts are kept, its ring is read no more
@@ -96,11 +107,12 @@ class Pipeline {
   RankLife life_of(int rank, const Participant& participant) const;  // its steps as the attempt counts them
   void tell_lives(const std::set<int>& as_alive = {});               // those of `as_alive` as if they had not ended
   void record_death(TailId id);
-  void merge_facts(const RankTail& tail);
+  void merge_facts(const RankSource& tail);
 
   std::function<void(int)> on_attempt_;
+  OnSteps on_steps_;
   Engine engine_;
-  std::map<TailId, std::unique_ptr<RankTail>> tails_;
+  std::map<TailId, std::unique_ptr<RankSource>> tails_;
   std::set<TailId> refused_;  // for good
   TailId next_id_ = 0;
   int64_t interrupted_ns_ = 0;

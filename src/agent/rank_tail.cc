@@ -158,6 +158,13 @@ std::string RankTail::no_stacks() const {
   return "its black box offers none";
 }
 
+std::vector<std::string> RankTail::facts() const {
+  std::vector<std::string> texts;
+  for (const auto& [key, text] : builder_.names())
+    if (key.first == static_cast<uint16_t>(NameKind::kFact)) texts.push_back(text);
+  return texts;
+}
+
 std::string RankTail::ended_thread() const {
   const bool of_thread =
       ended_ && exited_cleanly() && wait_status_.value_or(0) == 0 && !(identity_.life & blackbox::kLifeException);

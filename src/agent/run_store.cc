@@ -57,10 +57,10 @@ void RunStore::event(const std::string& kind, const std::string& text, int rank,
 
 void RunStore::put_state(const Snapshot& snapshot) {
   std::vector<RankLife> lives;
-  for (const Pipeline::TailId id : pipeline_.tails()) {
+  for (const Pipeline::TailId id : pipeline_.sources()) {
     if (!pipeline_.counts_as_rank(id)) continue;
-    lives.push_back(pipeline_.tail(id).life());
-    for (const auto& [group, members] : pipeline_.tail(id).builder().groups()) {
+    lives.push_back(pipeline_.source(id).life());
+    for (const auto& [group, members] : pipeline_.source(id).groups()) {
       writer_->set_group(group, members.description, members.ranks);
     }
   }

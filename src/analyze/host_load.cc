@@ -19,6 +19,11 @@ double HostLoad::most_slowdown_per_peer(int ranks) const {
   return std::min(1.0, (slowdown(ranks) / slowdown(1) - 1) / (ranks - 1));
 }
 
+double HostLoad::most_slowdown_by_others(int ranks) const {
+  if (!others_are_noticed() || ranks * rank_cores + others_cores <= kShareOfPairs * cores) return 0;
+  return std::min(1.0, others_cores / rank_cores);
+}
+
 bool HostLoad::others_are_noticed() const { return cores > 0 && others_cores >= kNoticedCores * cores; }
 
 bool HostLoad::has_strangers() const { return others_are_noticed() && run_delay > kUsualDelay; }

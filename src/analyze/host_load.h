@@ -16,6 +16,10 @@ struct HostLoad {
   // in pairs that share everything, which is what two hardware threads of one core are at worst. 0 where half of the
   // cores is enough for all `ranks` and everybody else. Nothing is known: 1, as if all ranks shared one core.
   double most_slowdown_per_peer(int ranks) const;
+  // By how much of its own time, at most, processes that belong to no rank may slow one rank down: as if all they use
+  // was taken from the cores it computes on, and as if cores came in pairs that share everything. 0 where half of the
+  // cores is enough for all `ranks` and everybody else.
+  double most_slowdown_by_others(int ranks) const;
   // Processes that belong to no rank use a noticeable part of the cores.
   bool others_are_noticed() const;
   // They take so much that steps depend on them.

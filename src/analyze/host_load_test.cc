@@ -26,6 +26,16 @@ TEST(HostLoad, StrangersSlowBothDown) {
   EXPECT_DOUBLE_EQ((HostLoad{.cores = 2, .others_cores = 1}.most_slowdown_per_peer(2)), 0.5);
 }
 
+// What they use may all be taken from one rank, and a core's other half is worth as much as itself.
+TEST(HostLoad, OthersSlowARankDownByWhatTheyUse) {
+  EXPECT_DOUBLE_EQ((HostLoad{.cores = 2, .others_cores = 0.3}.most_slowdown_by_others(2)), 0.3);
+  EXPECT_DOUBLE_EQ((HostLoad{.cores = 32, .rank_cores = 2, .others_cores = 28}.most_slowdown_by_others(2)), 1);
+  EXPECT_DOUBLE_EQ((HostLoad{.cores = 32, .rank_cores = 4, .others_cores = 10}.most_slowdown_by_others(2)), 1);
+  EXPECT_EQ((HostLoad{.cores = 32, .others_cores = 14}.most_slowdown_by_others(2)), 0);  // half of the cores is enough
+  EXPECT_EQ((HostLoad{.cores = 2, .others_cores = 0.05}.most_slowdown_by_others(2)), 0);
+  EXPECT_EQ(HostLoad{}.most_slowdown_by_others(2), 0);
+}
+
 TEST(HostLoad, NothingIsKnown) {
   EXPECT_EQ(HostLoad{}.most_slowdown_per_peer(4), 1);
   EXPECT_EQ(HostLoad{}.most_slowdown_per_peer(1), 0);

@@ -128,5 +128,46 @@ TEST(HostSharing, ALoaderThatHasNoCoreDoesNotWaitForStorage) {
   EXPECT_EQ(cause_of_loading(0.6, {{"a", {.cores = 2, .run_delay = 0.05}}}), Cause::kInProcess);
 }
 
+// Rank 1 takes `forward_ms` for the forward that takes rank 0 20 ms; 300 ms of a step are something else.
+Finding late_in_forward(int64_t forward_ms, const HostLoad& load) {
+  Engine engine({});
+  engine.set_host_load("a", load);
+  engine.set_group(7, "default_pg", {0, 1});
+  for (int rank = 0; rank < 2; ++rank) {
+    RankLife life;
+    life.rank = rank, life.world_size = 2, life.hostname = "a", life.steps = 64;
+    engine.set_life(rank, life);
+  }
+  const int64_t late_ms = forward_ms - 20;
+  for (uint32_t number = 0; number < 64; ++number)
+    for (int rank = 0; rank < 2; ++rank) {
+      const int64_t stall = (rank == 1 ? 1 : 1 + late_ms) * kMs, wall = (80 + late_ms + 1) * kMs;
+      RankStep s;
+      s.step = number;
+      s.begin_ns = number * wall + 1, s.end_ns = s.begin_ns + wall;
+      s.own[index(Category::kForward)] = (rank == 1 ? forward_ms : 20) * kMs;
+      s.own[index(Category::kBackward)] = 60 * kMs;
+      s.segments = {s.own, {}};
+      s.stalls = {{7, number, s.end_ns - stall, stall}};
+      engine.feed(rank, s);
+    }
+  engine.finish();
+  for (const Finding& f : engine.snapshot().findings)
+    if (f.kind == FindingKind::kComputeStraggler) return f;
+  return {};
+}
+
+TEST(HostSharing, WhatOtherProgramsMayCostIsNoStraggler) {
+  EXPECT_EQ(late_in_forward(30, {.cores = 2}).severity, Severity::kWarn);                       // nobody else is there
+  EXPECT_EQ(late_in_forward(30, {.cores = 2, .others_cores = 0.3}).severity, Severity::kWarn);  // 0.3 cores cost 30 %
+  const Finding f = late_in_forward(30, {.cores = 2, .others_cores = 0.6});
+  EXPECT_EQ(f.severity, Severity::kInfo);
+  EXPECT_NE(f.title.find("other programs"), std::string::npos);
+  EXPECT_EQ(late_in_forward(30, {.cores = 64, .others_cores = 20}).severity, Severity::kWarn);  // cores to spare
+  EXPECT_EQ(late_in_forward(30, {.cores = 32, .others_cores = 28}).severity, Severity::kInfo);
+  EXPECT_EQ(late_in_forward(55, {.cores = 32, .others_cores = 28}).severity,
+            Severity::kCrit);  // more than a core's half
+}
+
 }  // namespace
 }  // namespace stepscope

@@ -101,6 +101,15 @@ CoreSharing RuleInput::core_sharing() const {
   return out;
 }
 
+double RuleInput::slowdown_by_others(int rank) const {
+  if (on_device()) return 0;
+  const CoreSharing sharing = core_sharing();
+  const auto host = sharing.host_of.find(rank);
+  if (host == sharing.host_of.end()) return 0;
+  const CoreSharing::Host& there = sharing.hosts[host->second];
+  return there.load.most_slowdown_by_others(static_cast<int>(there.ranks.size()));
+}
+
 std::vector<OpenStep> RuleInput::overdue_steps() const {
   std::vector<double> walls;
   for (const StepRow* row : with_warmup.rows) walls.push_back(row->wall_ms * 1e-3);

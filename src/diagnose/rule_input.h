@@ -100,6 +100,8 @@ struct RuleInput {
   bool on_device() const;
   // Ranks whose processes told of the same host.
   CoreSharing core_sharing() const;
+  // By how much of its own time, at most, other programs on its host may slow a rank down; on a device 0.
+  double slowdown_by_others(int rank) const;
   // By so many steps input that is waited for during `share` of the time shows late (analyze/load_lead.h).
   size_t hidden_by_queue(double share) const { return steps_hidden_by_queue(batches_ahead(with_warmup), share); }
   int64_t first_step() const;

@@ -33,8 +33,10 @@ TEST(HostMemoryCreep, SmallAndYoungIsANotice) {
   const auto young = judge(f);
   ASSERT_EQ(kinds(young), "HOST_MEMORY_CREEP/ ");
   EXPECT_EQ(young[0].severity, Severity::kInfo);
-  f.host.memory_available_bytes = flat(40, 600e6);
-  EXPECT_EQ(judge(f).at(0).severity, Severity::kCrit);  // nearly full
+  f.host.memory_available_bytes = flat(40, 400e6);
+  const auto full = judge(f);  // nearly
+  ASSERT_EQ(kinds(full), "HOST_MEMORY_PRESSURE/near_limit HOST_MEMORY_CREEP/ ");
+  EXPECT_EQ(full[1].severity, Severity::kCrit);
   f = healthy(2, 40);
   f.ranks[1].held_bytes = series(40, [](double s) { return 400e6 + 12e6 * s; });
   EXPECT_EQ(judge(f).at(0).severity, Severity::kWarn);  // large

@@ -111,6 +111,14 @@ bool passing(const RuleInput& in, const Blocks& blocks, const Finding& f) {
          blocks.front().rows.rows.front() != in.baseline.rows.front();
 }
 
+// The rank takes longer for the same work by no more than what other programs on its host may cost a rank, and nothing
+// tells that it does more work: they are not excluded. A cost that is critical is said as such all the same.
+bool may_be_a_neighbour(const RuleInput& in, const RankExcess& e, std::optional<Category> phase, const Finding& f) {
+  if (f.severity != Severity::kWarn || !phase || !is_compute(*phase) || f.cause == Cause::kMoreWork) return false;
+  const double others = e.others_ms[index(*phase)];
+  return others > 0 && e.own_ms[index(*phase)] / others - 1 <= in.slowdown_by_others(e.rank);
+}
+
 int64_t first_step_of(const RuleInput& in, const RankExcess& e, std::optional<Category> phase, double cost_share) {
   const auto figure = [&](const Cell& cell) { return phase ? cell.ms[index(*phase)] : cell.own_ms(); };
   const double threshold = in.limits->onset_share * (phase ? e.category_ms[index(*phase)] : e.excess_ms);
@@ -134,7 +142,8 @@ Finding finding_of(const RuleInput& in, int rank, const Blocks& blocks) {
   FindingBuilder f = late_rank(in, Lateness::kChronic, rank, phase, cause_of(e, blocks, phase, work, t));
   f.on_steps_clock().costs(wall_ms > 0 ? cost_ms / wall_ms : 0).saves(down_to_the_others(in.rows, blocks, rank));
   const bool hides = RuleInput::may_hide_later_ranks(rows_of(blocks), rank, cost_ms);
-  if (hides || passing(in, blocks, f)) f.graded(Severity::kInfo);
+  const bool neighbour = may_be_a_neighbour(in, e, phase, f);
+  if (hides || neighbour || passing(in, blocks, f)) f.graded(Severity::kInfo);
   const double agree = std::min(1.0, std::min(e.blame, e.positive));
   f.confidence(std::clamp(agree * (1 - 1 / std::max(e.z, 1.5)), 0.0, 0.99));
   f.from(first_step_of(in, e, phase, f->cost_share)).until(blocks.back().rows.rows.back()->step);
@@ -144,6 +153,13 @@ Finding finding_of(const RuleInput& in, int rank, const Blocks& blocks) {
                     one ? format_ranks(f->victims) : formatted("{} ranks", f->victims.size()), one ? "waits" : "wait",
                     format_ms(e.victim_wait_ms)));
   if (hides) f.title_goes_on(", all of them longer for ranks that were not seen or for the link");
+  if (neighbour) {
+    f.title_goes_on("; other programs on its host may cost as much")
+        .evidence("slowdown_by_others_at_most", in.slowdown_by_others(rank), rank)
+        .action(
+            "See whether the same rank is late when nothing else runs on the host, or when ranks are bound to cores of "
+            "their own");
+  }
   if (phase)
     f.evidence(std::string(name(*phase)) + "_own_ms", e.own_ms[index(*phase)], rank, e.others_ms[index(*phase)]);
   f.evidence("own_excess_ms", e.excess_ms, rank)

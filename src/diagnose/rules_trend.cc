@@ -62,6 +62,13 @@ bool shares_host(const RuleInput& in) {
                                             [](const auto& load) { return load.second.others_are_noticed(); });
 }
 
+// By how much of their own time, at most, other programs may slow down all ranks at once.
+double slowdown_by_others(const RuleInput& in) {
+  double least = 1;
+  for (const int rank : in.seen) least = std::min(least, in.slowdown_by_others(rank));
+  return in.seen.empty() ? 0 : least;
+}
+
 // Steps that took longer because of the machine, or may have: all of the host's work did, or the model's compute did
 // and others were on the host.
 bool of_the_machine(const RuleInput& in, Spread spread) {
@@ -180,9 +187,12 @@ void judge_trend(const RuleInput& in, std::vector<Finding>& out) {
   const double batches = batch_factor(in.baseline, *trend);
   if (!std::isnan(batches)) f.evidence("batch_growth_factor", batches);
   const double with_size = size_correlation(values, series(in.baseline, batch_size(in.baseline)));
-  if (batches - 1 >= in.limits->trend_work_share * by / trend->before ||
-      with_size >= in.limits->trend_size_correlation) {
-    f.caused_by(Cause::kMoreWork).graded(Severity::kInfo).evidence("size_correlation", with_size);
+  const bool grown = batches - 1 >= in.limits->trend_work_share * by / trend->before;
+  if (grown || with_size >= in.limits->trend_size_correlation) {
+    // Sizes that vary, or grow little by little, are the data's; batches that are others from one step on were changed,
+    // which costs no more than was asked for.
+    f.graded(trend->drifts || !grown ? Severity::kInfo : std::min(f->severity, Severity::kWarn));
+    f.caused_by(Cause::kMoreWork).evidence("size_correlation", with_size);
     f.title_goes_on(batches > 1 ? formatted("; batches are {:.1f} times as large", batches)
                                 : std::string("; the time goes with the batches' size"));
     f.action("Nothing is wrong with the machine: the batches have grown; compare time per token or sample");
@@ -279,7 +289,7 @@ void judge_jitter(const RuleInput& in, std::vector<Finding>& out) {
     f.caused_by(Cause::kMoreWork).graded(Severity::kInfo);  // the work is the data's
     f.title_goes_on(formatted("; their batches are {:.1f} times as large", factor))
         .action("Sort or bucket samples by length, so that batches are alike");
-  } else if (of_the_machine(in, spread)) {
+  } else if (of_the_machine(in, spread) || (median(compute) / median(usual_there) - 1 <= slowdown_by_others(in))) {
     f.graded(Severity::kInfo).action(kMachineAction);
     if (spread == Spread::kAll) f.caused_by(Cause::kHostSlower).title_goes_on(", in all phases alike");
   } else {

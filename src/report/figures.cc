@@ -16,6 +16,7 @@ constexpr std::pair<std::string_view, std::string_view> kLabels[] = {
     {"user_code", "your code"},
     {"unresolved", "unresolved: unseen ranks or the link"},
     {"own_excess_ms", "own time above the others'"},
+    {"slowdown_by_others_at_most", "slowdown that other programs may cost"},
     {"waiting_caused_share", "part of all waiting"},
     {"others_wait_ms", "the others wait"},
     {"line_share", "time at one line"},

@@ -60,11 +60,20 @@ def start(options: argparse.Namespace) -> None:
         command = observed(folder / "logs", "soak", "--", *command)
     shell = 'out=$1; shift; "$@" >"$out/out.txt" 2>"$out/err.txt" </dev/null; echo $? >"$out/code.new"; mv "$out/code.new" "$out/code"'
     words = ["sh", "-c", shell, "soak", folder, *command]
-    env = environment(OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="")
+    env = environment(OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="", SOAK_PROGRESS=str(folder))
     process = jobs.start(words, env, Mark(), stdout=None, stderr=None)
     (folder / "job.json").write_text(
         json.dumps({"pid": process.pid, "steps": options.steps, "ranks": options.ranks, "bare": options.bare})
     )
+
+
+def told(folder: Path) -> dict[int, dict[str, Any]]:
+    """Ranks by what they write of themselves, where there is no ring."""
+    ranks = {}
+    for path in folder.glob("rank-*"):
+        pid, steps = map(int, path.read_text().split() or (0, 0))
+        ranks[int(path.name[5:])] = {"rank_kib": memory_kib(pid), "steps": steps}
+    return ranks
 
 
 def follow(folder: Path, job: dict[str, Any], sample_s: float) -> None:
@@ -78,11 +87,14 @@ def follow(folder: Path, job: dict[str, Any], sample_s: float) -> None:
                 time.sleep(1)
                 if not (folder / "code").exists():
                     raise SystemExit("soak: the job has gone without an exit code")
-            ranks = tap.look(job["pid"])
+            ranks = {} if job["bare"] else tap.look(job["pid"])
             if time.time() >= next_sample:
                 next_sample = time.time() + sample_s
                 agent = agent_of(job["pid"])
-                sample: dict[str, Any] = {"at_s": round(time.time() - begun, 2), "ranks": {}}
+                sample: dict[str, Any] = {
+                    "at_s": round(time.time() - begun, 2),
+                    "ranks": told(folder) if job["bare"] else {},
+                }
                 sample["agent_kib"] = memory_kib(agent) if agent else None
                 for rank, ring in ranks.items():
                     sample["ranks"][rank] = {

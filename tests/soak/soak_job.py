@@ -68,6 +68,20 @@ class Model(nn.Module):
         return self.layers(x)
 
 
+class Progress:
+    """Process and steps of this rank in a file, for who follows a run that has no ring."""
+
+    EVERY_STEPS = 1000
+
+    def __init__(self, rank: int) -> None:
+        folder = os.environ.get("SOAK_PROGRESS")
+        self.path = Path(folder) / f"rank-{rank}" if folder else None
+
+    def tell(self, steps: int) -> None:
+        if self.path and steps % self.EVERY_STEPS == 0:
+            self.path.write_text(f"{os.getpid()} {steps}")
+
+
 class Soak:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options, self.count, self.ms = options, Counter(), Counter()
@@ -75,6 +89,7 @@ class Soak:
         self.model = DistributedDataParallel(self.net)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-4)
         self.folder = Path(tempfile.mkdtemp(prefix="ss-soak-job-"))
+        self.progress = Progress(dist.get_rank())
 
     def run(self) -> None:
         for epoch in range(self.options.steps // EPOCH_STEPS):
@@ -98,6 +113,7 @@ class Soak:
             self.model(batch).square().mean().backward()
             self.optimizer.step()
             self.count["steps"] += 1
+        self.progress.tell(self.count["steps"])
 
     def group(self, epoch: int) -> None:
         group = dist.new_group(list(range(dist.get_world_size())))

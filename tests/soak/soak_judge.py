@@ -105,6 +105,8 @@ def _series(samples: list[dict[str, Any]]) -> dict[str, list[tuple[float, float]
             series.setdefault("agent_kib", []).append((min(v["steps"] for v in living.values()), s["agent_kib"]))
         for rank, values in living.items():
             for key in ("rank_kib", "ring_kib", "names_bytes"):
+                if key not in values:  # bare: there is no ring
+                    continue
                 series.setdefault(f"{key} {rank}", []).append((values["steps"], values[key]))
     return series
 

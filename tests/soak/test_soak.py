@@ -13,18 +13,12 @@ import jobs
 SOAK = Path(__file__).with_name("soak.py")
 
 
-# Faults that the soak found and that are still open: what a thread's exception makes of a rank, epochs of a second kind of loader.
-OPEN = ("summary: epochs", "summary: false alarms: ['RANK_LOST']")
-
-
 @pytest.mark.slow
 def test_a_share_of_the_soak(tmp_path):
     """Counts, names and the ring; memory needs more steps than these."""
     words = [SOAK, "--steps", "10000", "--sample-s", "0.5", "--folder", tmp_path / "soak"]
     done = jobs.run([jobs.python(), *words], timeout_s=600)
-    wrong = [line for line in done.stdout.splitlines() if line.startswith("WRONG") and "(" not in line]
-    assert not [w for w in wrong if not w.split(maxsplit=1)[1].startswith(OPEN)], done.stdout + done.stderr
-    assert done.rc == bool(wrong), done.stdout + done.stderr
+    assert done.rc == 0, done.stdout + done.stderr
     summary = jobs.summary(tmp_path / "soak/logs/soak")
     assert summary and summary["steps"]["count"] == 10_000
 

@@ -21,6 +21,7 @@
 //                                the step; per_token: MB per token near the top; retries=2 frees=1 per step at which
 //                                `hit` divides the step, which lasts slow=20 ms longer
 //   tokens 512 sigma=0.3 slope=4 sawtooth=100     per step: log-normal, growing, starting again every so many steps
+//   tokens 512 later=1024 from=200                another number from a step on
 //   uneven 0.8 from=0 blind=1    forward and backward take a log-normal factor (sigma 0.8) by rank and step, and so do the tokens,
 //                                but not with blind=1: then the batches do not tell
 //   tenant rank=0 pid=77 mb=20000 own=9000        another process on the rank's device
@@ -390,7 +391,8 @@ class Play {
   double tokens_at(int step) {
     if (s_.tokens.empty()) return 0;
     const double saw = number(s_.tokens, "sawtooth", 0);
-    double n = number(s_.tokens, "", 512) + number(s_.tokens, "slope", 0) * (saw > 0 ? std::fmod(step, saw) : step);
+    const bool later = s_.tokens.contains("later") && step >= number(s_.tokens, "from", 0);
+    double n = number(s_.tokens, later ? "later" : "", 512) + number(s_.tokens, "slope", 0) * (saw > 0 ? std::fmod(step, saw) : step);
     if (const double sigma = number(s_.tokens, "sigma", 0); sigma > 0) n *= std::lognormal_distribution<double>(0, sigma)(rng_);
     return std::round(n);
   }
