@@ -43,6 +43,7 @@ constexpr uint64_t kGraceNs = 300 * kMs;        // from the end of the command t
 constexpr uint64_t kExitWaitNs = 10'000 * kMs;  // attached: from a rank's last exit handler to the end of its process
 constexpr uint64_t kSignalSlackNs = 50 * kMs;   // a rank may die of a group's signal before we hear of it
 constexpr uint64_t kAbortNs = 5'000 * kMs;      // from SIGTERM to SIGKILL, with --on-hang abort
+constexpr uint64_t kNodesNs = 1'000 * kMs;      // at the end: to hand over, and for the ends of other nodes' ranks
 constexpr size_t kMaxKeptBytes = 1ull << 30;
 constexpr size_t kMaxEvents = 64;
 
@@ -85,6 +86,8 @@ class Agent {
   void keep_marks();
   void put_away_closed_rings();
   void meet_nodes(uint64_t now_ns);
+  bool others_train() const;
+  void hand_over_the_rest();
   Snapshot snapshot_so_far(const HostFacts& host, uint64_t now_ns);
   void answer_requests(uint64_t now_ns);
   void show(uint64_t now_ns);
@@ -115,7 +118,7 @@ class Agent {
   HangWatch hang_;
   LineSampler lines_;
   NodeTraffic traffic_;
-  FrameWork frames_;
+  FrameWork frames_;  // empty: no frames are made and none are taken
   std::map<Pipeline::TailId, PidWatch> watches_;
   PidWatch child_;
   RunEnd end_;
@@ -298,6 +301,7 @@ void Agent::keep_marks() {
 
 // A job whose ranks are all here has nobody to meet.
 void Agent::meet_nodes(uint64_t now_ns) {
+  if (!frames_.take) return;
   size_t here = 0;
   int world = 0;
   bool rank_zero = false;
@@ -314,6 +318,25 @@ void Agent::meet_nodes(uint64_t now_ns) {
     channel_.send(FrameType::kNotice, line);
     log_.line(line);
     pipeline_.note(line);
+  }
+}
+
+// Ranks of other nodes whose end has not been told.
+bool Agent::others_train() const {
+  if (traffic_.role() != NodeTraffic::Role::kAggregates) return false;
+  const auto ids = pipeline_.sources();
+  return std::any_of(ids.begin(), ids.end(), [&](Pipeline::TailId id) {
+    return !pipeline_.source(id).local() && pipeline_.counts_as_rank(id) && !pipeline_.source(id).ended();
+  });
+}
+
+// The ends of this node's ranks belong to the verdict of the job.
+void Agent::hand_over_the_rest() {
+  if (!frames_.pending) return;
+  const uint64_t deadline_ns = monotonic_ns() + kNodesNs;
+  while (traffic_.can_deliver() && (frames_.pending() || traffic_.in_flight()) && monotonic_ns() < deadline_ns) {
+    traffic_.turn(frames_);
+    wait(kMinPollMs);
   }
 }
 
@@ -418,6 +441,7 @@ bool Agent::over(uint64_t now_ns) {
   const bool command_gone = end_.wait_status || (!channel_.open() && !child_.alive());
   if (!command_gone) return false;
   if (command_gone_ns_ == 0) command_gone_ns_ = now_ns;
+  if (watches_.empty() && others_train() && now_ns - command_gone_ns_ < kNodesNs) return false;
   const bool all_gone = watches_.empty();
   if (!channel_.open()) return all_gone && now_ns - command_gone_ns_ > kGraceNs;  // nobody waits for us
   return all_gone || now_ns - command_gone_ns_ > kGraceNs;
@@ -470,6 +494,7 @@ void Agent::finish() {
   if (const auto process = probe_.found(); process && !pipeline_.saw_rank()) pipeline_.engine().set_unhooked(*process);
   host_.tell_all(pipeline_.engine());
   pipeline_.finish(now_ns);
+  hand_over_the_rest();
   log_.line("stacks for lines of code: " + lines_.account());
   host_.judge(pipeline_.engine());
   if (const std::string note = traffic_.verdict_note(); !note.empty()) pipeline_.note(note);

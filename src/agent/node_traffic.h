@@ -34,6 +34,7 @@ struct FrameWork {
   std::function<NodeReply(std::string_view frame)> take;
   std::function<std::optional<std::string>()> next;  // nothing: no frame is due
   std::function<void(const NodeReply&)> answered;    // 200, or 400 and 413: that frame will never be taken
+  std::function<bool()> pending;                     // something is not taken in over there yet
 };
 
 class NodeTraffic {
