@@ -411,7 +411,7 @@ void tell_life(Io& io, RankLife& l) {
 
 template <class Io>
 void tell_rank(Io& io, RankNews& rank) {
-  io.number(rank.process), io.number(rank.active_ns), io.number(rank.step_count), io.number(rank.optimizer_ends);
+  io.number(rank.process), io.number(rank.active_ns), io.number(rank.optimizer_ends);
   io.number(rank.totals.read), io.number(rank.totals.lost), io.number(rank.totals.torn);
   io.number(rank.totals.damaged), io.number(rank.ended), io.number(rank.numbers_certain);
   bool named = rank.identity.has_value(), alive = rank.life.has_value();

@@ -34,7 +34,7 @@ struct RankNews {
   std::vector<std::string> facts;                            // new ones
   std::vector<RankStep> steps;
   int64_t active_ns = 0;
-  uint64_t step_count = 0, optimizer_ends = 0;
+  uint64_t optimizer_ends = 0;
   blackbox::ReadStats totals;
   bool ended = false, numbers_certain = true;
 };

@@ -78,7 +78,6 @@ std::string NodeOutbox::make(uint64_t now_ns) {
     std::vector<std::string> facts = source.facts();
     if (std::exchange(process.facts, facts.size()) != facts.size()) news.facts = std::move(facts);
     news.active_ns = source.active_ns();
-    news.step_count = source.steps();
     news.optimizer_ends = source.optimizer_ends();
     news.totals = source.totals();
     news.ended = source.ended();
