@@ -9,12 +9,15 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "agent/agent_config.h"
 #include "agent/hang_watch.h"
 #include "agent/host_watch.h"
 #include "agent/line_sampler.h"
 #include "agent/live_runs.h"
+#include "agent/node_inbox.h"
+#include "agent/node_outbox.h"
 #include "agent/node_traffic.h"
 #include "agent/pid_watch.h"
 #include "agent/pipeline.h"
@@ -29,6 +32,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/random_hex.h"
 #include "base/subprocess.h"
 #include "report/summary_json.h"
 #include "sampler/torch_probe.h"
@@ -44,6 +48,7 @@ constexpr uint64_t kExitWaitNs = 10'000 * kMs;  // attached: from a rank's last 
 constexpr uint64_t kSignalSlackNs = 50 * kMs;   // a rank may die of a group's signal before we hear of it
 constexpr uint64_t kAbortNs = 5'000 * kMs;      // from SIGTERM to SIGKILL, with --on-hang abort
 constexpr uint64_t kNodesNs = 1'000 * kMs;      // at the end: to hand over, and for the ends of other nodes' ranks
+constexpr uint64_t kFoundNs = 90'000 * kMs;     // an aggregator that is not found by then will not be
 constexpr size_t kMaxKeptBytes = 1ull << 30;
 constexpr size_t kMaxEvents = 64;
 
@@ -86,6 +91,9 @@ class Agent {
   void keep_marks();
   void put_away_closed_rings();
   void meet_nodes(uint64_t now_ns);
+  FrameWork frames();
+  std::optional<std::string> next_frame();
+  void keep_boxes(bool elsewhere, uint64_t now_ns);
   bool others_train() const;
   void hand_over_the_rest();
   Snapshot snapshot_so_far(const HostFacts& host, uint64_t now_ns);
@@ -118,7 +126,10 @@ class Agent {
   HangWatch hang_;
   LineSampler lines_;
   NodeTraffic traffic_;
-  FrameWork frames_;  // empty: no frames are made and none are taken
+  std::unique_ptr<NodeOutbox> outbox_;  // where ranks of the job are elsewhere and another node may aggregate
+  std::unique_ptr<NodeInbox> inbox_;    // while this agent aggregates
+  uint64_t elsewhere_ns_ = 0;           // since when ranks are known to be elsewhere
+  bool finishing_ = false, last_made_ = false;
   std::map<Pipeline::TailId, PidWatch> watches_;
   PidWatch child_;
   RunEnd end_;
@@ -299,21 +310,57 @@ void Agent::keep_marks() {
   }
 }
 
+// At the end a frame of its own tells it, once everything else is made.
+std::optional<std::string> Agent::next_frame() {
+  if (!outbox_) return std::nullopt;
+  if (finishing_ && outbox_->empty() && std::exchange(last_made_, true)) return std::nullopt;
+  return outbox_->next(monotonic_ns(), finishing_);
+}
+
+FrameWork Agent::frames() {
+  return {.take =
+              [this](std::string_view frame) {
+                if (!inbox_) return NodeReply{503, "not aggregating any more"};
+                InboxReply reply = inbox_->take(frame, monotonic_ns());
+                return NodeReply{reply.status, std::move(reply.body)};
+              },
+          .next = [this] { return next_frame(); },
+          .answered =
+              [this](const NodeReply& reply) {
+                if (!outbox_) return;
+                reply.status == 200 ? outbox_->answered(reply.body) : outbox_->refused();
+              },
+          .pending = [this] { return outbox_ && (!outbox_->empty() || (finishing_ && !last_made_)); }};
+}
+
+// The outbox gathers steps from when it is known that ranks are elsewhere, so that none are missing over there.
+void Agent::keep_boxes(bool elsewhere, uint64_t now_ns) {
+  if (elsewhere && elsewhere_ns_ == 0) elsewhere_ns_ = now_ns;
+  const auto role = traffic_.role();
+  const bool may_be_found =
+      elsewhere_ns_ > 0 && now_ns - elsewhere_ns_ < kFoundNs && config_.aggregator != "off" && !finishing_;
+  const bool sends =
+      role == NodeTraffic::Role::kSends ? traffic_.can_deliver() : role == NodeTraffic::Role::kAlone && may_be_found;
+  if (!sends) outbox_.reset();
+  if (sends && !outbox_) outbox_ = std::make_unique<NodeOutbox>(pipeline_, random_hex(8), host_name());
+  if (role == NodeTraffic::Role::kAggregates && !inbox_) inbox_ = std::make_unique<NodeInbox>(pipeline_);
+}
+
 // A job whose ranks are all here has nobody to meet.
 void Agent::meet_nodes(uint64_t now_ns) {
-  if (!frames_.take) return;
-  size_t here = 0;
-  int world = 0;
+  int here = 0, world = 0;
   bool rank_zero = false;
   for (const Pipeline::TailId id : pipeline_.tails()) {
     const RankTail& tail = pipeline_.tail(id);
-    if (tail.ended() || !tail.is_rank()) continue;
-    ++here;
+    if (tail.ended() || tail.identity().rank < 0) continue;
+    ++here;  // before it is known for a rank: all are here before one of them can be in the group
+    if (!tail.is_rank()) continue;
     world = std::max(world, tail.identity().world_size);
     rank_zero = rank_zero || tail.identity().rank == 0;
   }
-  if (world > static_cast<int>(here)) traffic_.look(rank_zero, now_ns);
-  traffic_.turn(frames_);
+  if (world > here) traffic_.look(rank_zero, now_ns);
+  keep_boxes(world > here, now_ns);
+  traffic_.turn(frames());
   for (const std::string& line : traffic_.take_lines()) {
     channel_.send(FrameType::kNotice, line);
     log_.line(line);
@@ -332,10 +379,12 @@ bool Agent::others_train() const {
 
 // The ends of this node's ranks belong to the verdict of the job.
 void Agent::hand_over_the_rest() {
-  if (!frames_.pending) return;
+  finishing_ = true;
+  if (!outbox_) return;
+  const FrameWork work = frames();
   const uint64_t deadline_ns = monotonic_ns() + kNodesNs;
-  while (traffic_.can_deliver() && (frames_.pending() || traffic_.in_flight()) && monotonic_ns() < deadline_ns) {
-    traffic_.turn(frames_);
+  while (traffic_.can_deliver() && (work.pending() || traffic_.in_flight()) && monotonic_ns() < deadline_ns) {
+    traffic_.turn(work);
     wait(kMinPollMs);
   }
 }
@@ -498,6 +547,10 @@ void Agent::finish() {
   log_.line("stacks for lines of code: " + lines_.account());
   host_.judge(pipeline_.engine());
   if (const std::string note = traffic_.verdict_note(); !note.empty()) pipeline_.note(note);
+  if (outbox_ && outbox_->dropped_steps() > 0)
+    pipeline_.note(std::to_string(outbox_->dropped_steps()) + " steps of ranks here did not reach the aggregator");
+  if (inbox_ && inbox_->lost_frames() > 0)
+    pipeline_.note(std::to_string(inbox_->lost_frames()) + " frames of other nodes were lost on their way");
   Snapshot snapshot = final_snapshot(pipeline_, host_, config_, end_);
   const std::string text = write_report(snapshot, config_, folder_);
   state_loss_once();
