@@ -41,6 +41,7 @@ MARK = "TEST_JOB"
 OUTER = ("STEPSCOPE", "TRACEML_", "TORCHELASTIC", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_", "FAULT_TOOL")
 # Where a line of a job's own begins: torchrun's ranks write text and newline apart, so that two of them may share a line.
 OWN_LINE = re.compile(r"(?=LAB t=|TRUTH rank=|CHAOS rank=|BENCH )")
+GONE_S = 5.0  # patience with a killed process that the kernel has not taken away yet
 DRAIN_S = 5.0  # patience with an orphan that holds a pipe of an ended command open
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job; what we start would ignore it, too
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -117,13 +118,15 @@ class Mark:
         return found
 
     def bury(self) -> list[int]:
-        """Kills what is alive. Returns the pids that had to be killed."""
+        """Kills what is alive and waits until it is gone. Returns the pids that had to be killed."""
         killed: list[int] = []
-        while left := [pid for pid in self.alive() if pid not in killed]:
+        end = time.monotonic() + GONE_S
+        while (left := self.alive()) and time.monotonic() < end:
             for pid in left:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-            killed += left
+            killed += [pid for pid in left if pid not in killed]
+            time.sleep(0.005)
         return killed
 
 

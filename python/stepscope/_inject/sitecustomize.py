@@ -165,7 +165,8 @@ def _announce():
 
     def tell_failure():
         value = getattr(sys, "last_value", None)
-        if os.getpid() != pid or not isinstance(value, BaseException):
+        # Of a Ctrl-C there is nothing to tell, and code compiled here would make its exit code another.
+        if os.getpid() != pid or not isinstance(value, BaseException) or isinstance(value, KeyboardInterrupt):
             return
         try:
             from stepscope.hooks import exceptions
