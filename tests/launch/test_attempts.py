@@ -248,7 +248,7 @@ def elastic_run(launch, how: str) -> tuple[dict, dict[tuple[str, str], int]]:
         made: dict[tuple[str, str], int] = {}
         for path in launch.folder.glob("steps-*"):
             _, _, world, restart, _ = path.name.split("-")
-            made[world, restart] = max(made.get((world, restart), 0), int(path.read_text()))
+            made[world, restart] = max(made.get((world, restart), 0), int(path.read_text() or 0))
             path.unlink()
         if result.returncode == 0:
             return launch.summary(name), made
