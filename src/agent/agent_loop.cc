@@ -292,10 +292,10 @@ void Agent::forget_non_ranks(uint64_t now_ns) {
   for (const Pipeline::TailId id : pipeline_.tails()) {
     const RankTail& tail = pipeline_.tail(id);
     if (!tail.ended() || tail.is_rank() || pipeline_.counts_as_rank(id)) continue;
-    // Of a start in which another rank may turn out to have failed first; one that ended as it should waited for nobody.
-    const RankLife life = tail.life();
-    const int64_t ended_ns = life.end_ns;
-    if (tail.is_starter() && !life.clean_exit && static_cast<int64_t>(now_ns) - ended_ns < static_cast<int64_t>(kStarterKeptNs)) continue;
+    // Of a start in which another rank may turn out to have failed first; one that ended as it should waited for
+    // nobody.
+    const auto kept_ns = static_cast<int64_t>(now_ns - kStarterKeptNs);
+    if (tail.is_starter() && !tail.exited_cleanly() && tail.builder().life().end_ns > kept_ns) continue;
     ::unlink(tail.path().c_str());
     pipeline_.drop(id);
   }

@@ -48,6 +48,7 @@ class RankTail {
   bool is_rank() const { return identity_.rank >= 0 && identity_.evidence != 0; }
   // Says which rank it is and has shown no evidence of it.
   bool is_starter() const { return identity_.rank >= 0 && identity_.evidence == 0; }
+  bool exited_cleanly() const;  // of one that has ended
   // A starter that ended by itself, and not well: a rank that could not start.
   bool failed_to_start() const;
   const blackbox::Identity& identity() const { return identity_; }
@@ -84,7 +85,6 @@ class RankTail {
   explicit RankTail(blackbox::RingReader reader);
   void refresh_identity();
   void apply_mark();
-  bool exited_cleanly() const;
   void push(const std::vector<blackbox::Record>& records);
 
   blackbox::RingReader reader_;

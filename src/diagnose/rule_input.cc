@@ -101,13 +101,12 @@ CoreSharing RuleInput::core_sharing() const {
   return out;
 }
 
-double RuleInput::slowdown_by_others(int rank) const {
-  if (on_device()) return 0;
+double RuleInput::slowdown_by_others(const std::vector<int>& ranks) const {
+  if (on_device() || ranks.empty()) return 0;
   const CoreSharing sharing = core_sharing();
-  const auto host = sharing.host_of.find(rank);
-  if (host == sharing.host_of.end()) return 0;
-  const CoreSharing::Host& there = sharing.hosts[host->second];
-  return there.load.most_slowdown_by_others(static_cast<int>(there.ranks.size()));
+  double least = 1;
+  for (const int rank : ranks) least = std::min(least, sharing.slowdown_by_others(rank));
+  return least;
 }
 
 std::vector<OpenStep> RuleInput::overdue_steps() const {

@@ -101,8 +101,9 @@ struct RuleInput {
   bool on_device() const;
   // Ranks whose processes told of the same host.
   CoreSharing core_sharing() const;
-  // By how much of its own time, at most, other programs on its host may slow a rank down; on a device 0.
-  double slowdown_by_others(int rank) const;
+  // By how much of their own time, at most, other programs on their hosts may slow all of these ranks down at once; on
+  // a device 0.
+  double slowdown_by_others(const std::vector<int>& ranks) const;
   // By so many steps input that is waited for during `share` of the time shows late (analyze/load_lead.h).
   size_t hidden_by_queue(double share) const { return steps_hidden_by_queue(batches_ahead(with_warmup), share); }
   int64_t first_step() const;

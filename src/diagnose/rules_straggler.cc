@@ -116,7 +116,7 @@ bool passing(const RuleInput& in, const Blocks& blocks, const Finding& f) {
 bool may_be_a_neighbour(const RuleInput& in, const RankExcess& e, std::optional<Category> phase, const Finding& f) {
   if (f.severity != Severity::kWarn || !phase || !is_compute(*phase) || f.cause == Cause::kMoreWork) return false;
   const double others = e.others_ms[index(*phase)];
-  return others > 0 && e.own_ms[index(*phase)] / others - 1 <= in.slowdown_by_others(e.rank);
+  return others > 0 && e.own_ms[index(*phase)] / others - 1 <= in.slowdown_by_others({e.rank});
 }
 
 int64_t first_step_of(const RuleInput& in, const RankExcess& e, std::optional<Category> phase, double cost_share) {
@@ -155,7 +155,7 @@ Finding finding_of(const RuleInput& in, int rank, const Blocks& blocks) {
   if (hides) f.title_goes_on(", all of them longer for ranks that were not seen or for the link");
   if (neighbour) {
     f.title_goes_on("; other programs on its host may cost as much")
-        .evidence("slowdown_by_others_at_most", in.slowdown_by_others(rank), rank)
+        .evidence("slowdown_by_others_at_most", in.slowdown_by_others({rank}), rank)
         .action(
             "See whether the same rank is late when nothing else runs on the host, or when ranks are bound to cores of "
             "their own");

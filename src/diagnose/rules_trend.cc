@@ -62,13 +62,6 @@ bool shares_host(const RuleInput& in) {
                                             [](const auto& load) { return load.second.others_are_noticed(); });
 }
 
-// By how much of their own time, at most, other programs may slow down all ranks at once.
-double slowdown_by_others(const RuleInput& in) {
-  double least = 1;
-  for (const int rank : in.seen) least = std::min(least, in.slowdown_by_others(rank));
-  return in.seen.empty() ? 0 : least;
-}
-
 // Steps that took longer because of the machine, or may have: all of the host's work did, or the model's compute did
 // and others were on the host.
 bool of_the_machine(const RuleInput& in, Spread spread) {
@@ -298,10 +291,11 @@ void judge_jitter(const RuleInput& in, std::vector<Finding>& out) {
     f.evidence("forwards", more, {}, usual_runs)
         .title_goes_on(formatted("; they run the model {:.3g} times instead of {:.3g}", more, usual_runs))
         .action(
-            "The loop does more in these steps, as for a rollout, a teacher or a term of the loss that is not in all "
-            "of "
-            "them: see whether it has to");
-  } else if (of_the_machine(in, spread) || (median(compute) / median(usual_there) - 1 <= slowdown_by_others(in))) {
+            "The loop does more in these steps (a rollout, a teacher, a term of the loss that is not in all of them): "
+            "see "
+            "whether it has to");
+  } else if (of_the_machine(in, spread) ||
+             median(compute) / median(usual_there) - 1 <= in.slowdown_by_others(in.seen)) {
     f.graded(Severity::kInfo).action(kMachineAction);
     if (spread == Spread::kAll) f.caused_by(Cause::kHostSlower).title_goes_on(", in all phases alike");
   } else {
