@@ -231,15 +231,17 @@ void Agent::follow(RankTail tail) {
 void Agent::look_for_starts(uint64_t now_ns) {
   const auto has_ring = [&](int pid) {
     const std::vector<Pipeline::TailId> ids = pipeline_.tails();
-    return std::any_of(ids.begin(), ids.end(), [&](auto id) { return pipeline_.tail(id).identity().pid == pid; });
+    return std::any_of(ids.begin(), ids.end(), [&](auto id) { return pipeline_.ring(id) && pipeline_.tail(id).identity().pid == pid; });
   };
   for (const RankLife& life : starts_.look(has_ring, now_ns)) {
     if (starts_.launches(life.pid)) continue;
     log_.line("pid " + std::to_string(life.pid) + " was to be rank " + std::to_string(life.rank) + " and failed");
     pipeline_.start_failed(life, now_ns);
   }
-  for (const Pipeline::TailId id : pipeline_.tails())
-    if (const int pid = pipeline_.tail(id).identity().pid; starts_.launches(pid)) pipeline_.launcher(pid);
+  for (const Pipeline::TailId id : pipeline_.tails()) {
+    const int pid = pipeline_.tail(id).identity().pid;
+    if (pipeline_.ring(id) && starts_.launches(pid)) pipeline_.launcher(pid);
+  }
 }
 
 // Oldest first: which process succeeds which is told by who was there before.
@@ -290,13 +292,14 @@ void Agent::poll_deaths_without_pidfd() {
 // A process that imported torch and ended without ever training holds a ring's worth of shared memory for nothing.
 void Agent::forget_non_ranks(uint64_t now_ns) {
   for (const Pipeline::TailId id : pipeline_.tails()) {
-    const RankTail& tail = pipeline_.tail(id);
+    const RankSource& tail = pipeline_.tail(id);
     if (!tail.ended() || tail.is_rank() || pipeline_.counts_as_rank(id)) continue;
     // Of a start in which another rank may turn out to have failed first; one that ended as it should waited for
     // nobody.
+    const RankTail* ring = tail.local();
     const auto kept_ns = static_cast<int64_t>(now_ns - kStarterKeptNs);
-    if (tail.is_starter() && !tail.exited_cleanly() && tail.builder().life().end_ns > kept_ns) continue;
-    ::unlink(tail.path().c_str());
+    if (tail.is_starter() && !(ring && ring->exited_cleanly()) && tail.life().end_ns > kept_ns) continue;
+    if (ring) ::unlink(ring->path().c_str());
     pipeline_.drop(id);
   }
 }
@@ -310,7 +313,8 @@ void Agent::put_away_closed_rings() {
 
 void Agent::keep_marks() {
   for (const Pipeline::TailId id : pipeline_.tails()) {
-    if (pipeline_.counts_as_rank(id)) marks_.put(pipeline_.tail(id).mark());
+    const RankTail* ring = pipeline_.ring(id);
+    if (ring && pipeline_.counts_as_rank(id)) marks_.put(ring->mark());
   }
 }
 
@@ -510,9 +514,10 @@ void Agent::keep_black_boxes(const Snapshot& snapshot) {
   std::vector<std::string> dead, others;
   for (const Pipeline::TailId id : pipeline_.tails()) {
     if (!pipeline_.counts_as_rank(id)) continue;
-    const RankTail& tail = pipeline_.tail(id);
+    const RankTail* ring = pipeline_.ring(id);
+    if (!ring) continue;  // its own node keeps it
     const UncleanDeath* first = pipeline_.first_unclean_death();
-    (first && first->rank == tail.identity().rank ? dead : others).push_back(tail.path());
+    (first && first->rank == ring->identity().rank ? dead : others).push_back(ring->path());
   }
   dead.insert(dead.end(), others.begin(), others.end());
   const size_t kept = folder_.keep_rings(dead, kMaxKeptBytes);

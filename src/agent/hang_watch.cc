@@ -28,10 +28,13 @@ int64_t last_sign_ns(const RankTail& tail) {
   return at_ns > 0 ? at_ns : static_cast<int64_t>(tail.identity().anchor_monotonic_ns);
 }
 
+// Those of this node.
 template <class Visit>
 void each_rank(const Pipeline& pipeline, Visit visit) {
-  for (const Pipeline::TailId id : pipeline.tails())
-    if (pipeline.counts_as_rank(id) || pipeline.is_starting(id)) visit(pipeline.tail(id));
+  for (const Pipeline::TailId id : pipeline.tails()) {
+    const RankTail* ring = pipeline.ring(id);
+    if (ring && (pipeline.counts_as_rank(id) || pipeline.is_starting(id))) visit(*ring);
+  }
 }
 
 // "group_timeout_s=1800" among the facts of a rank; 0 = not told.

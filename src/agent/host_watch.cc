@@ -69,8 +69,8 @@ HostWatch::HostWatch(double interval_s, std::map<std::string, double> thresholds
 
 void HostWatch::sample(const Pipeline& pipeline, uint64_t now_ns) {
   for (const Pipeline::TailId id : pipeline.tails()) {
-    if (!pipeline.counts_as_rank(id)) continue;
-    const RankTail& tail = pipeline.tail(id);
+    const RankSource& tail = pipeline.tail(id);
+    if (!tail.local() || !pipeline.counts_as_rank(id)) continue;
     const blackbox::Identity& identity = tail.identity();
     Followed& followed = followed_[identity.rank];
     if (followed.pid != identity.pid && !tail.ended()) {

@@ -72,8 +72,8 @@ void LineSampler::choose(Pipeline& pipeline, uint64_t now_ns) {
     if (!scope) continue;
     if (here.empty())
       for (const Pipeline::TailId id : pipeline.tails()) {
-        const RankTail& tail = pipeline.tail(id);
-        if (pipeline.counts_as_rank(id) && !tail.ended() && !tail.leaving()) here[tail.identity().rank] = id;
+        const RankTail* tail = pipeline.ring(id);
+        if (tail && pipeline.counts_as_rank(id) && !tail->ended() && !tail->leaving()) here[tail->identity().rank] = id;
       }
     want(f, *scope, pipeline, here);
   }
@@ -123,7 +123,7 @@ void LineSampler::take(Asked& asked, Pipeline& pipeline, const RankTail& tail) {
 }
 
 void LineSampler::settle(Asked& asked, Pipeline::TailId id, Pipeline& pipeline) {
-  const RankTail& tail = pipeline.tail(id);
+  const RankTail& tail = *pipeline.ring(id);
   std::erase_if(asked.waiting, [&](Waiting& answer) {
     if (!tail.phases().passed(answer.at_ns)) return false;
     const auto stay = tail.phases().stay_at(answer.at_ns);
@@ -165,17 +165,17 @@ void LineSampler::look(Pipeline& pipeline, uint64_t now_ns, bool quiet) {
       asked = {.rank = asked.rank, .questions = asked.questions, .answers = asked.answers};
       continue;
     }
-    const RankTail& tail = pipeline.tail(id);
+    RankTail& tail = *pipeline.ring(id);  // only those of this node are asked
     if (asked.open) take(asked, pipeline, tail);
     settle(asked, id, pipeline);
     const bool gone = tail.ended() || tail.leaving();
     if (gone) asked.wanted = false;
     const bool needed = !gone && (asked.wanted || asked.open || !asked.waiting.empty());
-    pipeline.watch_phases(id, needed);
+    tail.watch_phases(needed);
     if (!needed) continue;
     const int64_t oldest_ns =
         asked.waiting.empty() ? static_cast<int64_t>(now_ns - kShortestNs) : asked.waiting[0].at_ns;
-    pipeline.forget_phases_before(id, std::min(oldest_ns, static_cast<int64_t>(now_ns - kShortestNs)));
+    tail.forget_phases_before(std::min(oldest_ns, static_cast<int64_t>(now_ns - kShortestNs)));
     if (asked.wanted && !quiet) ask(asked, tail, now_ns);
   }
 }

@@ -131,7 +131,7 @@ TEST_F(LineSamplerTest, AHealthyRankIsNeverAsked) {
   steps(100, 1, sampler);
   EXPECT_EQ(g_asked, 0);
   EXPECT_EQ(sampler.account(), "nobody was asked");
-  EXPECT_FALSE(pipeline_->tail(id_).phases().open());
+  EXPECT_FALSE(pipeline_->ring(id_)->phases().open());
 }
 
 TEST_F(LineSamplerTest, NobodyIsAskedWhereItIsOffOrSomebodyElseAsks) {

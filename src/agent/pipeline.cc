@@ -28,9 +28,11 @@ void add_once(std::vector<std::string>& list, const std::string& text) {
 
 Pipeline::Pipeline(EngineOptions options) : engine_(std::move(options)) {}
 
-Pipeline::TailId Pipeline::add(RankTail tail) {
+Pipeline::TailId Pipeline::add(RankTail tail) { return add(std::make_unique<RankTail>(std::move(tail))); }
+
+Pipeline::TailId Pipeline::add(std::unique_ptr<RankSource> source) {
   const TailId id = next_id_++;
-  tails_.emplace(id, std::make_unique<RankTail>(std::move(tail)));
+  tails_.emplace(id, std::move(source));
   return id;
 }
 
@@ -45,12 +47,14 @@ bool Pipeline::counts_as_rank(TailId id) const {
 }
 
 void Pipeline::drop(TailId id) {
-  if (counts_as_rank(id)) return;
-  tails_.erase(id);
+  const auto found = tails_.find(id);
+  if (found == tails_.end() || counts_as_rank(id)) return;
+  if (on_away_) on_away_(id, *found->second);
+  tails_.erase(found);
   refused_.erase(id);
 }
 
-Claim Pipeline::claim_of(const RankTail& tail) const {
+Claim Pipeline::claim_of(const RankSource& tail) const {
   const blackbox::Identity& who = tail.identity();
   Claim claim;
   claim.rank = who.rank;
@@ -63,7 +67,7 @@ Claim Pipeline::claim_of(const RankTail& tail) const {
   return claim;
 }
 
-Place Pipeline::place(const RankTail& tail) const {
+Place Pipeline::place(const RankSource& tail) const {
   std::vector<Claim> members;
   for (const auto& [rank, participant] : now_.ranks) {
     members.push_back(claim_of(*tails_.at(participant.tail)));
@@ -73,14 +77,14 @@ Place Pipeline::place(const RankTail& tail) const {
 }
 
 bool Pipeline::may_qualify(TailId id) const {
-  const RankTail& tail = *tails_.at(id);
+  const RankSource& tail = *tails_.at(id);
   if (tail.is_rank()) return true;
-  if (!tail.is_starter() || launchers_.contains(tail.identity().pid)) return false;
+  if (!tail.is_starter() || (tail.local() && launchers_.contains(tail.identity().pid))) return false;
   return tail.failed_to_start() || failed_restarts_ == std::max(0, tail.identity().attempt);
 }
 
 bool Pipeline::is_starting(TailId id) const {
-  const RankTail& tail = *tails_.at(id);
+  const RankSource& tail = *tails_.at(id);
   if (!tail.is_starter() || tail.ended() || refused_.contains(id) || launchers_.contains(tail.identity().pid))
     return false;
   if (now_.number >= 0 && std::max(0, tail.identity().attempt) != now_.restarts) return false;
@@ -103,7 +107,7 @@ void Pipeline::start_failed(const RankLife& life, uint64_t now_ns) {
 }
 
 void Pipeline::qualify(TailId id, uint64_t now_ns) {
-  RankTail& tail = *tails_.at(id);
+  RankSource& tail = *tails_.at(id);
   if (counts_as_rank(id) || refused_.contains(id) || !may_qualify(id)) return;
   const Place found = place(tail);
   if (found == Place::kHistory || (found == Place::kWaits && tail.ended())) return refuse(id);
@@ -130,7 +134,7 @@ void Pipeline::qualify_all(uint64_t now_ns) {
 }
 
 void Pipeline::admit(TailId id, Place found, uint64_t now_ns) {
-  RankTail& tail = *tails_.at(id);
+  RankSource& tail = *tails_.at(id);
   const Claim claim = claim_of(tail);
   uint32_t not_before = 0;
   if (found == Place::kBegins) {
@@ -141,7 +145,7 @@ void Pipeline::admit(TailId id, Place found, uint64_t now_ns) {
     const TailId before = now_.ranks.at(claim.rank).tail;
     end_tail(before, now_ns, std::nullopt);
     feed_ready();
-    const RankTail& old = *tails_.at(before);
+    const RankSource& old = *tails_.at(before);
     note("rank " + std::to_string(claim.rank) + " was replaced while others trained on: process " +
          std::to_string(old.identity().pid) + ", then " + std::to_string(tail.identity().pid));
     not_before = life_of(claim.rank, now_.ranks.at(claim.rank)).steps;
@@ -153,7 +157,7 @@ void Pipeline::admit(TailId id, Place found, uint64_t now_ns) {
   if (found == Place::kBegins && beside) tail.take_steps();
   // Whose process group was whole before this one came trains in step with others: the newcomer joins them in theirs.
   const bool late = std::any_of(now_.ranks.begin(), now_.ranks.end(), [&](const auto& entry) {
-    const RankLife& life = tails_.at(entry.second.tail)->builder().life();
+    const RankLife life = tails_.at(entry.second.tail)->life();
     return entry.first != claim.rank && life.first_step_ns > 0 && life.init_end_ns > 0 &&
            life.init_end_ns < claim.opened_ns;
   });
@@ -188,7 +192,7 @@ void Pipeline::follow_renumbered(uint64_t now_ns) {
   std::vector<TailId> moved;
   for (const int rank : changed) moved.push_back(now_.ranks.at(rank).tail);
   for (const int rank : changed) now_.ranks.erase(rank);
-  const RankTail& first = *tails_.at(moved.front());
+  const RankSource& first = *tails_.at(moved.front());
   if (trained)
     begin_attempt(claim_of(first), now_ns);
   else
@@ -221,7 +225,7 @@ void Pipeline::close_attempt(bool renumbered, uint64_t now_ns) {
   std::vector<RankLife> lives;
   earlier_ends_ns_.clear();
   for (const auto& [rank, participant] : now_.ranks) {
-    RankTail& tail = *tails_.at(participant.tail);
+    RankSource& tail = *tails_.at(participant.tail);
     earlier_ends_ns_.push_back(tail.active_ns());
     if (claim_of(tail).left) end_tail(participant.tail, now_ns, std::nullopt);
   }
@@ -263,10 +267,11 @@ void Pipeline::vacate(int rank) {
 }
 
 void Pipeline::put_away(TailId id) {
-  const RankTail& tail = *tails_.at(id);
+  RankSource& tail = *tails_.at(id);
   merge_facts(tail);
   earlier_totals_ += tail.totals();
-  closed_rings_.push_back(tail.path());
+  if (on_away_) on_away_(id, tail);
+  if (const RankTail* ring = tail.local()) closed_rings_.push_back(ring->path());
   tails_.erase(id);
 }
 
@@ -286,6 +291,7 @@ RankLife Pipeline::life_of(int rank, const Participant& participant) const {
 
 void Pipeline::record_death(TailId id) {
   const RankLife life = tails_.at(id)->life();
+  if (!life.ended) return;  // of a process elsewhere nobody has told the end
   const bool by_code = !life.clean_exit && life.exit_code != 0;  // -1 = unknown, and it did not say goodbye
   if (life.exit_signal == 0 && life.exception.empty() && !by_code) return;
   const auto same = std::find_if(now_.deaths.begin(), now_.deaths.end(),
@@ -306,7 +312,7 @@ void Pipeline::sample_completions(uint64_t now_ns) {
   const auto until = stamps_.ask(ends, engine_.suspects_communication(), now_ns);
   if (!until) return;
   for (const auto& [rank, participant] : now_.ranks) {
-    RankTail& tail = *tails_.at(participant.tail);
+    RankSource& tail = *tails_.at(participant.tail);
     // Its own count, where it came later than the others.
     const uint64_t behind = participant.late ? ends - tail.optimizer_ends() : 0;
     if (!tail.ended()) tail.ask_stamps(*until - behind);
@@ -323,7 +329,7 @@ void Pipeline::end_tail(TailId id, uint64_t now_ns, std::optional<int> wait_stat
 
 void Pipeline::set_exit_status(int pid, int wait_status) {
   for (const auto& [id, tail] : tails_) {
-    if (tail->identity().pid != pid) continue;
+    if (!tail->local() || tail->identity().pid != pid) continue;
     tail->set_exit_status(wait_status);
     if (counts_as_rank(id) && tail->ended()) record_death(id);
   }
@@ -338,14 +344,17 @@ void Pipeline::interrupted(int64_t at_ns) {
   });
 }
 
-void Pipeline::resume_tail(TailId id, const StepMark& mark) { tails_.at(id)->resume(mark); }
+void Pipeline::set_oom_kill(TailId id, OomKill seen) {
+  if (RankTail* tail = ring(id)) tail->set_oom_kill(seen);
+}
+
+void Pipeline::resume_tail(TailId id, const StepMark& mark) {
+  if (RankTail* tail = ring(id)) tail->resume(mark);
+}
 
 double Pipeline::pump(uint64_t now_ns) {
   double fullest = 0;
-  for (const auto& [id, tail] : tails_) {
-    const size_t count = tail->drain(now_ns);
-    fullest = std::max(fullest, static_cast<double>(count) / static_cast<double>(tail->capacity()));
-  }
+  for (const auto& [id, tail] : tails_) fullest = std::max(fullest, tail->advance(now_ns));
   follow_renumbered(now_ns);
   qualify_all(now_ns);
   feed_ready();
@@ -366,15 +375,15 @@ void Pipeline::feed_ready() {
 bool Pipeline::feed_placed() {
   std::multimap<uint64_t, std::pair<int, RankStep>> steps;  // in step order, of one step in rank order
   for (const auto& [rank, participant] : now_.ranks) {
-    RankTail& tail = *tails_.at(participant.tail);
-    for (const auto& [group, members] : tail.builder().groups()) {
+    RankSource& tail = *tails_.at(participant.tail);
+    for (const auto& [group, members] : tail.groups()) {
       size_t& told = told_groups_[group];
       if (told == members.ranks.size() + 1) continue;
       told = members.ranks.size() + 1;
       engine_.set_group(group, members.description, members.ranks);
     }
-    for (const auto& [communicator, size] : tail.builder().communicators()) {
-      if (tail.builder().groups().contains(communicator) || !told_communicators_.insert(communicator).second) continue;
+    for (const auto& [communicator, size] : tail.communicators()) {
+      if (tail.groups().contains(communicator) || !told_communicators_.insert(communicator).second) continue;
       engine_.set_group_size(communicator, size);
     }
     if (!participant.at) continue;
@@ -399,7 +408,7 @@ bool Pipeline::feed_placed() {
 bool Pipeline::place_newcomers() {
   bool placed = false;
   for (auto& [rank, participant] : now_.ranks) {
-    const RankTail& tail = *tails_.at(participant.tail);
+    const RankSource& tail = *tails_.at(participant.tail);
     if (participant.at || tail.waiting_steps().empty()) continue;
     const bool alone = std::none_of(now_.ranks.begin(), now_.ranks.end(), [&](const auto& entry) {
       return entry.second.at && !tails_.at(entry.second.tail)->ended();
@@ -437,8 +446,8 @@ void Pipeline::finish(uint64_t now_ns) {
   engine_.finish();
 }
 
-void Pipeline::merge_facts(const RankTail& tail) {
-  for (const auto& [key, text] : tail.builder().names()) {
+void Pipeline::merge_facts(const RankSource& tail) {
+  for (const auto& [key, text] : tail.names()) {
     if (key.first != static_cast<uint16_t>(NameKind::kFact)) continue;
     const size_t equals = text.find('=');
     if (equals == std::string::npos || !is_version_fact(std::string_view(text).substr(0, equals))) continue;
@@ -458,7 +467,7 @@ RunContext Pipeline::context() {
   blackbox::ReadStats totals = earlier_totals_;
   std::set<std::pair<int, std::string>> nodes;
   for (const auto& [rank, participant] : now_.ranks) {
-    const RankTail& tail = *tails_.at(participant.tail);
+    const RankSource& tail = *tails_.at(participant.tail);
     merge_facts(tail);
     totals += tail.totals();
     nodes.emplace(tail.identity().node_rank, tail.identity().hostname);

@@ -1,4 +1,4 @@
-// From rings to a snapshot: RankTail (records → steps) for each process, one Engine (steps → findings) for the run.
+// From processes to a snapshot: a RankSource (steps, life) for each process, one Engine (steps → findings) for the run.
 //
 //   add(tail) ─▶ pump(now): drain all ─▶ steps of all ranks in step order ─▶ Engine.feed, evaluate ─▶ snapshot()
 //
@@ -34,8 +34,12 @@ class Pipeline {
   explicit Pipeline(EngineOptions options);
 
   TailId add(RankTail tail);
+  TailId add(std::unique_ptr<RankSource> source);
   bool has(TailId id) const { return tails_.contains(id); }
-  const RankTail& tail(TailId id) const { return *tails_.at(id); }
+  const RankSource& tail(TailId id) const { return *tails_.at(id); }
+  const RankTail* ring(TailId id) const { return tail(id).local(); }        // nullptr: it runs on another node
+  RankTail* ring(TailId id) { return tails_.at(id)->local(); }
+  RemoteRank* remote(TailId id) { return tails_.at(id)->remote(); }  // nullptr: it runs here
   std::vector<TailId> tails() const;     // those not dropped, oldest first
   bool counts_as_rank(TailId id) const;  // of the newest attempt
   void drop(TailId id);                  // no rank, never will be
@@ -46,7 +50,7 @@ class Pipeline {
   // The process behind a tail has ended.
   void end_tail(TailId id, uint64_t now_ns, std::optional<int> wait_status);
   void set_exit_status(int pid, int wait_status);
-  void set_oom_kill(TailId id, OomKill seen) { tails_.at(id)->set_oom_kill(seen); }  // before end_tail()
+  void set_oom_kill(TailId id, OomKill seen);  // before end_tail()
   // The user or a scheduler told the job to stop: what ends from now on is no loss.
   void interrupted(int64_t at_ns);
   int64_t interrupted_ns() const { return interrupted_ns_; }  // 0 = never
@@ -63,16 +67,14 @@ class Pipeline {
   // Asks the ranks now and then to stamp when their collectives complete (stamp_policy.h).
   void sample_completions(uint64_t now_ns);
 
-  // For who asks ranks where they are: the phases of this one are kept from now on, or no longer; those before a moment
-  // are not needed any more.
-  void watch_phases(TailId id, bool on) { tails_.at(id)->watch_phases(on); }
-  void forget_phases_before(TailId id, int64_t at_ns) { tails_.at(id)->forget_phases_before(at_ns); }
-
   // Rings of attempts that were closed since the last call; nobody reads them any more.
   std::vector<std::string> take_closed_rings();
 
   // The run is over: ends what is still open at `now_ns` and judges the whole.
   void finish(uint64_t now_ns);
+
+  // Called with each process that is followed no longer, before what is known of it goes.
+  void on_away(std::function<void(TailId, RankSource&)> listener) { on_away_ = std::move(listener); }
 
   // What the black boxes tell beside steps and lives: losses, attempts, world, nodes, versions, notes. RunInfo beyond
   // that is the caller's.
@@ -90,8 +92,8 @@ class Pipeline {
   void unavailable(const std::string& text);  // "signal: reason", once
 
  private:
-  Claim claim_of(const RankTail& tail) const;
-  Place place(const RankTail& tail) const;
+  Claim claim_of(const RankSource& tail) const;
+  Place place(const RankSource& tail) const;
   void qualify(TailId id, uint64_t now_ns);
   void qualify_all(uint64_t now_ns);
   void admit(TailId id, Place place, uint64_t now_ns);
@@ -108,11 +110,12 @@ class Pipeline {
   RankLife life_of(int rank, const Participant& participant) const;  // its steps as the attempt counts them
   void tell_lives(const std::set<int>& as_alive = {});               // those of `as_alive` as if they had not ended
   void record_death(TailId id);
-  void merge_facts(const RankTail& tail);
+  void merge_facts(const RankSource& tail);
 
   std::function<void(int)> on_attempt_;
+  std::function<void(TailId, RankSource&)> on_away_;
   Engine engine_;
-  std::map<TailId, std::unique_ptr<RankTail>> tails_;
+  std::map<TailId, std::unique_ptr<RankSource>> tails_;
   std::set<TailId> refused_;  // for good
   std::set<int> launchers_;   // pids
   std::map<int, RankLife> failed_starts_;

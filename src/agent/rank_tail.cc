@@ -68,9 +68,11 @@ size_t RankTail::drain(uint64_t now_ns, bool final) {
     count += records_.size();
     if (records_.size() < kChunk) break;
   }
+  const size_t before = ready_.size();
   for (RankStep& step : builder_.take_completed()) ready_.push_back(std::move(step));
   if (!drained_) apply_mark();
   drained_ = true;
+  copy_from(before);
   return count;
 }
 
@@ -82,7 +84,9 @@ void RankTail::end(uint64_t now_ns, std::optional<int> wait_status) {
   int64_t end_ns = static_cast<int64_t>(now_ns);
   if (before_ && before_->death_ns > 0) end_ns = before_->death_ns;
   builder_.finish(end_ns);
+  const size_t before = ready_.size();
   for (RankStep& step : builder_.take_completed()) ready_.push_back(std::move(step));
+  copy_from(before);
   if (wait_status) wait_status_ = wait_status;
   if (!wait_status_ && before_ && before_->wait_status >= 0) wait_status_ = before_->wait_status;
   ended_ = true;
@@ -128,6 +132,22 @@ std::vector<RankStep> RankTail::take_steps() {
   taken_ = taken_ || !steps.empty();
   for (RankStep& step : steps) step.step += offset_;
   return steps;
+}
+
+// What completed before is copied as well where nobody has taken it yet.
+void RankTail::copy_steps(bool on) {
+  if (on == copies_on_) return;
+  copies_on_ = on;
+  copies_.clear();
+  if (on) copy_from(0);
+}
+
+void RankTail::copy_from(size_t first) {
+  if (!copies_on_) return;
+  for (size_t i = first; i < ready_.size(); ++i) {
+    copies_.push_back(ready_[i]);
+    copies_.back().step += offset_;
+  }
 }
 
 bool RankTail::exited_cleanly() const {

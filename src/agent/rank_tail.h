@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "agent/phase_track.h"
+#include "agent/rank_source.h"
 #include "agent/step_marks.h"
 #include "align/rank_step.h"
 #include "align/step_builder.h"
@@ -21,51 +22,54 @@
 
 namespace stepscope {
 
-class RankTail {
+class RankTail final : public RankSource {
  public:
   static Result<RankTail> open(const std::string& path);
 
   // Reads what is new; returns how many records that were. Never waits.
   size_t drain(uint64_t now_ns, bool final = false);
+  double advance(uint64_t now_ns) override {
+    return static_cast<double>(drain(now_ns)) / static_cast<double>(capacity());
+  }
 
   // The process is gone (or is given up): reads to the end, closes the open step. `wait_status` as far as known.
-  void end(uint64_t now_ns, std::optional<int> wait_status);
-  void set_exit_status(int wait_status);  // learned later
+  void end(uint64_t now_ns, std::optional<int> wait_status) override;
+  void set_exit_status(int wait_status) override;
   void set_oom_kill(OomKill seen) { builder_.life().oom_kill = seen; }
 
   // Goes on with the step numbers of an agent that died. Call before the first drain.
   void resume(const StepMark& mark);
 
-  std::vector<RankStep> take_steps();  // completed since the last call, in order
-  uint64_t next_step() const { return ready_.empty() ? steps() : ready_.front().step + offset_; }  // the first of them
-  // Steps of this process that an agent before this one counted and nobody has taken since: it goes on with these
-  // numbers.
-  uint64_t counted_before() const { return offset_ > 0 && !taken_ ? next_step() : 0; }
-  const std::vector<RankStep>& waiting_steps() const { return ready_; }  // take_steps() will give these
-  RankLife life() const;
+  std::vector<RankStep> take_steps() override;
+  uint64_t next_step() const override { return ready_.empty() ? steps() : ready_.front().step + offset_; }
+  uint64_t counted_before() const override { return offset_ > 0 && !taken_ ? next_step() : 0; }
+  const std::vector<RankStep>& waiting_steps() const override { return ready_; }
+  RankLife life() const override;
   StepMark mark() const;
 
-  bool is_rank() const { return identity_.rank >= 0 && identity_.evidence != 0; }
-  // Says which rank it is and has shown no evidence of it.
-  bool is_starter() const { return identity_.rank >= 0 && identity_.evidence == 0; }
+  // For other nodes: copies of the steps that complete from now on are kept, with the numbers that take_steps() gives
+  // them, until they are taken; or no longer.
+  void copy_steps(bool on);
+  std::vector<RankStep> take_copies() { return std::exchange(copies_, {}); }
+
   bool exited_cleanly() const;  // of one that has ended
-  // A starter that ended by itself, and not well: a rank that could not start.
-  bool failed_to_start() const;
-  const blackbox::Identity& identity() const { return identity_; }
+  bool failed_to_start() const override;
+  const blackbox::Identity& identity() const override { return identity_; }
   const std::string& path() const { return reader_.path(); }
   const StepBuilder& builder() const { return builder_; }
-  blackbox::ReadStats totals() const { return reader_.totals(); }
+  const std::map<uint64_t, ProcessGroup>& groups() const override { return builder_.groups(); }
+  const std::map<uint64_t, size_t>& communicators() const override { return builder_.communicators(); }
+  const NameBook::Names& names() const override { return builder_.names(); }
+  blackbox::ReadStats totals() const override { return reader_.totals(); }
   uint64_t capacity() const { return reader_.capacity(); }
-  bool ended() const { return ended_; }
-  int64_t active_ns() const { return active_ns_; }  // when it wrote its newest record; 0 = none seen
-  // Optimizer calls that the rank has ended, as counted here: records that were lost count by the share of the others.
-  uint64_t optimizer_ends() const;
-  // Asks the rank to stamp completions of collectives until so many of its optimizer calls have ended.
-  void ask_stamps(uint64_t until_optimizer_ends);
-  bool numbers_certain() const { return numbers_certain_; }
-  // The exception that ended a thread of the process, which then ended as it should; "" = none did.
-  std::string ended_thread() const;
-  uint64_t steps() const { return builder_.life().steps + offset_; }
+  bool ended() const override { return ended_; }
+  int64_t active_ns() const override { return active_ns_; }
+  // As counted here: records that were lost count by the share of the others.
+  uint64_t optimizer_ends() const override;
+  void ask_stamps(uint64_t until_optimizer_ends) override;
+  bool numbers_certain() const override { return numbers_certain_; }
+  std::string ended_thread() const override;
+  uint64_t steps() const override { return builder_.life().steps + offset_; }
 
   // For the watch over jobs that stand still.
   const Whereabouts& whereabouts() const { return whereabouts_; }
@@ -81,11 +85,15 @@ class RankTail {
   const PhaseTrack& phases() const { return phases_; }
   void forget_phases_before(int64_t at_ns) { phases_.forget_before(at_ns); }
 
+  RankTail* local() override { return this; }
+  using RankSource::local;
+
  private:
   explicit RankTail(blackbox::RingReader reader);
   void refresh_identity();
   void apply_mark();
   void push(const std::vector<blackbox::Record>& records);
+  void copy_from(size_t first);
 
   blackbox::RingReader reader_;
   StepBuilder builder_;
@@ -95,13 +103,14 @@ class RankTail {
   std::vector<blackbox::Record> records_;  // reused
   std::vector<blackbox::Name> names_;      // reused
   std::vector<RankStep> ready_;            // completed, before renumbering
+  std::vector<RankStep> copies_;           // for other nodes
   uint64_t offset_ = 0;                    // steps counted by a predecessor and no longer in the ring
   std::optional<StepMark> before_;
   int64_t active_ns_ = 0;
   int64_t cut_ns_ = 0;  // where the ring began after a restart
   std::optional<int> wait_status_;
   uint64_t optimizer_ends_ = 0;  // among the records that were read
-  bool ended_ = false, drained_ = false, taken_ = false, numbers_certain_ = true;
+  bool ended_ = false, drained_ = false, taken_ = false, numbers_certain_ = true, copies_on_ = false;
 };
 
 }  // namespace stepscope

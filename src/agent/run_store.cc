@@ -60,7 +60,7 @@ void RunStore::put_state(const Snapshot& snapshot) {
   for (const Pipeline::TailId id : pipeline_.tails()) {
     if (!pipeline_.counts_as_rank(id)) continue;
     lives.push_back(pipeline_.tail(id).life());
-    for (const auto& [group, members] : pipeline_.tail(id).builder().groups()) {
+    for (const auto& [group, members] : pipeline_.tail(id).groups()) {
       writer_->set_group(group, members.description, members.ranks);
     }
   }

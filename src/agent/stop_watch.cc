@@ -12,8 +12,8 @@ void StopWatch::look(Pipeline& pipeline, RunStore& store, uint64_t now_ns) {
   if (now_ns < due_ns_) return;
   due_ns_ = now_ns + kLookNs;
   for (const Pipeline::TailId id : pipeline.tails()) {
-    const RankTail& tail = pipeline.tail(id);
-    if (tail.ended() || !pipeline.counts_as_rank(id)) continue;
+    const RankSource& tail = pipeline.tail(id);
+    if (!tail.local() || tail.ended() || !pipeline.counts_as_rank(id)) continue;
     const blackbox::Identity& identity = tail.identity();
     const auto text = file_.read(AT_FDCWD, ("/proc/" + std::to_string(identity.pid) + "/stat").c_str());
     const auto stat = text ? parse_process_stat(*text) : std::nullopt;
