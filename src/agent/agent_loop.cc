@@ -231,7 +231,8 @@ void Agent::follow(RankTail tail) {
 void Agent::look_for_starts(uint64_t now_ns) {
   const auto has_ring = [&](int pid) {
     const std::vector<Pipeline::TailId> ids = pipeline_.tails();
-    return std::any_of(ids.begin(), ids.end(), [&](auto id) { return pipeline_.ring(id) && pipeline_.tail(id).identity().pid == pid; });
+    return std::any_of(ids.begin(), ids.end(),
+                       [&](auto id) { return pipeline_.ring(id) && pipeline_.tail(id).identity().pid == pid; });
   };
   for (const RankLife& life : starts_.look(has_ring, now_ns)) {
     if (starts_.launches(life.pid)) continue;

@@ -1,7 +1,8 @@
 // What the agent of one node tells the aggregator: one frame about every second. Who its rank processes are, their
-// completed steps, their lives, their groups, and what was lost on the way (docs/formats/node_frame.md).
+// completed steps, their lives, their groups, and what was lost on the way.
 //
-//   "SSNF", version u16, form u8, length u32 of the body, body (zstd, else as it is), XXH32 of all before
+//   "SSNF", version u16, form u8, length u32 of the body, sent i64, least offset i64, body (zstd, else as it is),
+//   XXH32 of all before
 //
 // Each frame can be read by itself. Steps are coded against the step before in the same frame; times in units of about
 // a 16384th of the process's first step in the frame, everything else exactly. What stays out: what only the builder of
@@ -28,9 +29,9 @@
 namespace stepscope {
 
 inline constexpr uint16_t kNodeFrameVersion = 1;
-inline constexpr size_t kMaxFrameBytes = size_t{4} << 20;   // on the wire
-inline constexpr size_t kMaxFrameBody = size_t{16} << 20;   // unpacked
-inline constexpr size_t kMaxFrameMemory = size_t{256} << 20;
+inline constexpr size_t kMaxFrameBytes = size_t{4} << 20;  // on the wire
+inline constexpr size_t kMaxFrameBody = size_t{16} << 20;  // unpacked
+inline constexpr size_t kMaxFrameMemory = size_t{64} << 20;
 inline constexpr size_t kMaxFrameProcesses = 1024, kMaxFrameSteps = 65536;
 
 // How long a process has been and how it is: what changes with every step, told in each frame.
@@ -53,18 +54,18 @@ struct ProcessNews {
   std::string ended_thread;                    // with `life`
   std::map<uint64_t, ProcessGroup> groups;     // new or changed
   std::map<uint64_t, size_t> communicators;
-  NameBook::Names facts;                       // NameKind::kFact alone
-  std::vector<RankStep> steps;                 // in order
+  NameBook::Names facts;        // NameKind::kFact alone
+  std::vector<RankStep> steps;  // in order
 };
 
 struct NodeFrame {
-  std::string run;       // which job: frames of another are refused
-  uint64_t node = 0;     // random, one per start of an agent
+  std::string run;        // which job: frames of another are refused
+  uint64_t node = 0;      // random, one per start of an agent
   uint64_t sequence = 0;  // from 1
   uint64_t oldest = 1;    // of the frames that the node still has: what came before will not come again
   std::string hostname;
   int64_t sent_ns = 0;  // CLOCK_MONOTONIC of the node
-  // How far the aggregator's clock is ahead, at least: from an answer that came back. Nothing before the first.
+  // How far the aggregator's clock is ahead, at least: from answers that came back. Nothing before the first.
   std::optional<int64_t> least_offset_ns;
   uint64_t dropped_frames = 0;
   bool last = false;  // the run is over on this node
@@ -75,17 +76,23 @@ struct NodeFrame {
 
 // The answer to a frame that was taken in.
 struct NodeAnswer {
-  uint64_t aggregator = 0;  // random, one per start of an aggregator
-  uint64_t taken = 0;       // the highest sequence that was taken in
-  bool tell_all = false;    // identities, lives, groups are missing there: they should be told again
-  int64_t now_ns = 0;       // its CLOCK_MONOTONIC
+  uint64_t aggregator = 0;              // random, one per start of an aggregator
+  uint64_t taken = 0;                   // the highest sequence that was taken in
+  bool tell_all = false;                // identities, lives, groups are missing there: they should be told again
+  int64_t now_ns = 0;                   // its CLOCK_MONOTONIC
   std::map<uint64_t, uint64_t> stamps;  // process → until how many optimizer calls it should stamp completions
 };
 
 std::string encode(const NodeFrame& frame);
 Result<NodeFrame> decode_frame(std::string_view bytes);
+// Sets in a frame that waited when it is sent and what is known of the clocks by then.
+void set_sent(std::string& frame, int64_t sent_ns, std::optional<int64_t> least_offset_ns);
 // The version that a frame says it has; nothing where it is no frame.
 std::optional<uint16_t> frame_version(std::string_view bytes);
+
+// As they lie in a frame: what is equal there need not be told again.
+std::string words_of(const blackbox::Identity& identity);
+std::string words_of(const RankLife& life);
 
 std::string encode(const NodeAnswer& answer);
 Result<NodeAnswer> decode_answer(std::string_view bytes);

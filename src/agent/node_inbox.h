@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <set>
 #include <string>
@@ -34,11 +35,11 @@ class NodeInbox {
     uint64_t node = 0;
     uint64_t heard_ns = 0;
     uint64_t frames = 0, bytes = 0, duplicates = 0;
-    uint64_t missing = 0;          // frames that never came, so far
-    uint64_t before = 0;           // frames that went to an aggregator before this one
-    uint64_t dropped_frames = 0;   // on the node, as it says
+    uint64_t missing = 0;                 // frames that never came, so far
+    uint64_t before = 0;                  // frames that went to an aggregator before this one
+    uint64_t dropped_frames = 0;          // on the node, as it says
     int64_t ahead_ns = 0, unsure_ns = 0;  // this clock against the node's
-    bool over = false;             // it said that the run is over there
+    bool over = false;                    // it said that the run is over there
   };
 
   // `run`: "" = takes frames of any job.
@@ -54,18 +55,18 @@ class NodeInbox {
  private:
   struct Node {
     NodeState state;
-    uint64_t taken = 0;              // the highest sequence
-    std::set<uint64_t> missing;      // below it
-    int64_t least_ns = 0, most_ns = 0;  // of ahead_ns
-    bool least_known = false, most_known = false, shifted = false;
+    uint64_t taken = 0;           // the highest sequence
+    std::set<uint64_t> missing;   // below it, and may still come
+    std::deque<int64_t> most_ns;  // how far our clock is ahead at most, by the newest frames
+    bool shifted = false;
     std::map<uint64_t, TailId> processes;
-    std::set<uint64_t> closed;       // of processes that the pipeline follows no longer
     std::vector<std::string> notes;
-    uint64_t unsent = 0, dropped = 0;  // steps, of processes that are gone
   };
 
   void set_clock(Node& node, const NodeFrame& frame, uint64_t now_ns);
   void take_process(Node& node, ProcessNews news, bool newest, uint64_t now_ns, bool& tell_all);
+  std::string silence_of(const Node& node, uint64_t now_ns) const;
+  std::string losses_of(const Node& node) const;
 
   std::string run_;
   Pipeline& pipeline_;

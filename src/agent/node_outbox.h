@@ -1,6 +1,6 @@
 // What this node tells the aggregator: copies what is new of its rank processes, makes a frame of it about once a
-// second, and keeps each until it is answered. Takes part only while ranks of the job are missing here, so that a job on
-// one node pays nothing.
+// second, and keeps each until it is answered. Takes part only while ranks of the job are missing here, so that a job
+// on one node pays nothing.
 //
 // One frame is under way at a time; the same frame is given again until it is answered or refused. Bounded: of kept
 // frames the oldest beyond kMostKept go, and what went with them is counted and told. Knows no socket. One thread, the
@@ -13,6 +13,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "agent/node_frame.h"
 #include "agent/pipeline.h"
@@ -26,7 +28,7 @@ class NodeOutbox {
   static constexpr size_t kMostKept = size_t{8} << 20;      // bytes of frames
 
   struct Options {
-    std::string run;       // the same on all nodes of the job
+    std::string run;  // the same on all nodes of the job
     std::string hostname;
     uint64_t node = 0;  // 0 = random
     size_t most_kept = kMostKept;
@@ -37,22 +39,23 @@ class NodeOutbox {
     uint64_t dropped_frames = 0, dropped_steps = 0;
   };
 
-  // Listens to the pipeline, which must not outlive it without stop_listening().
+  // Listens to the pipeline, which must outlive it, from before the first process is added.
   NodeOutbox(Options options, Pipeline& pipeline);
   ~NodeOutbox();
 
-  // After each pump of the pipeline.
+  // After each pump of the pipeline. Makes frames as they are due, whether or not somebody takes them.
   void look(uint64_t now_ns);
   void set_load(const HostLoad& load) { load_ = load; }
-  // A frame that is due: the one that waits for its answer, again, or the next. With `last` all that is left, at once,
-  // and the word that the run is over here.
-  std::optional<std::string> next(uint64_t now_ns, bool last = false);
+  // The run is over here: what is left is made into frames at once. After the pipeline's finish().
+  void close(uint64_t now_ns);
+  // The oldest frame that is not answered.
+  std::optional<std::string> next(uint64_t now_ns);
   // The aggregator took the frame in and answered so; or it will never take it (400, 413).
   void answered(std::string_view answer, uint64_t now_ns);
   void refused();
 
-  bool active() const { return active_; }              // ranks of the job are elsewhere
-  bool delivered() const { return kept_.empty(); }     // all that was made is answered
+  bool active() const { return active_; }           // ranks of the job are elsewhere
+  bool delivered() const { return kept_.empty(); }  // all that was made is answered
   const Totals& totals() const { return totals_; }
 
  private:
@@ -62,29 +65,31 @@ class NodeOutbox {
     RankLife life;
     std::string ended_thread;
     ProcessNow now;
-    std::map<uint64_t, ProcessGroup> groups;
+    std::map<uint64_t, ProcessGroup> groups;  // not told yet, as those below
     std::map<uint64_t, size_t> communicators;
     NameBook::Names facts;
-    std::vector<RankStep> steps;  // for the next frame
+    std::vector<RankStep> steps;
+    bool gone = false;  // followed no longer
     // What was told.
-    std::string told_identity, told_life;
-    uint64_t told_life_ns = 0;
-    std::map<uint64_t, size_t> told_groups, told_communicators;
-    size_t told_facts = 0;
-    bool told_now = false, gone = false;
+    bool told = false;
     ProcessNow now_told;
+    std::string identity_told, life_told, whole_life_told;
+    uint64_t whole_life_ns = 0;
+    std::map<uint64_t, size_t> group_sizes, communicator_sizes;
+    std::map<std::pair<uint16_t, uint64_t>, size_t> fact_sizes;
   };
   struct Kept {
     uint64_t sequence = 0;
     std::string bytes;
-    std::map<uint64_t, uint64_t> steps;  // by process
+    std::map<uint64_t, uint64_t> steps;  // by process number
   };
 
-  void read(Process& process, RankSource& source);
   bool misses_ranks() const;
-  ProcessNews news_of(Process& process, uint64_t now_ns);
-  void make_frame(uint64_t now_ns, bool last);
-  void drop_oldest();
+  void stop();
+  void read(TailId id, RankSource& source);
+  bool tell(Process& process, ProcessNews& news, uint64_t now_ns, size_t& room);
+  bool make_frame(uint64_t now_ns, bool last);
+  void forget(size_t kept);
   void tell_all_again();
 
   Options options_;
@@ -93,11 +98,10 @@ class NodeOutbox {
   std::deque<Kept> kept_;
   Totals totals_;
   std::optional<HostLoad> load_;
-  uint64_t next_number_ = 0, sequence_ = 0, aggregator_ = 0;
-  uint64_t due_ns_ = 0;
-  std::optional<int64_t> least_offset_ns_;
-  std::vector<std::string> told_notes_;
-  bool active_ = false, under_way_ = false, said_last_ = false;
+  std::deque<int64_t> offsets_ns_;  // how far the aggregator's clock was ahead, at least, by its newest answers
+  size_t kept_bytes_ = 0;
+  uint64_t next_number_ = 0, sequence_ = 0, aggregator_ = 0, due_ns_ = 0;
+  bool active_ = false, under_way_ = false, closed_ = false;
 };
 
 }  // namespace stepscope

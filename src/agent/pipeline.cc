@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "agent/node_frame.h"
 #include "blackbox/event_kind.h"
 
 namespace stepscope {
@@ -32,8 +33,15 @@ Pipeline::TailId Pipeline::add(RankTail tail) { return add(std::make_unique<Rank
 
 Pipeline::TailId Pipeline::add(std::unique_ptr<RankSource> source) {
   const TailId id = next_id_++;
+  if (RankTail* ring = source->local()) ring->copy_steps(copies_steps_);
   tails_.emplace(id, std::move(source));
   return id;
+}
+
+void Pipeline::copy_steps(bool on) {
+  copies_steps_ = on;
+  for (auto& [id, tail] : tails_)
+    if (RankTail* ring = tail->local()) ring->copy_steps(on);
 }
 
 std::vector<Pipeline::TailId> Pipeline::tails() const {
@@ -291,7 +299,7 @@ RankLife Pipeline::life_of(int rank, const Participant& participant) const {
 
 void Pipeline::record_death(TailId id) {
   const RankLife life = tails_.at(id)->life();
-  if (!life.ended) return;  // of a process elsewhere nobody has told the end
+  if (!life.ended) return;                                       // of a process elsewhere nobody has told the end
   const bool by_code = !life.clean_exit && life.exit_code != 0;  // -1 = unknown, and it did not say goodbye
   if (life.exit_signal == 0 && life.exception.empty() && !by_code) return;
   const auto same = std::find_if(now_.deaths.begin(), now_.deaths.end(),
@@ -372,7 +380,20 @@ void Pipeline::feed_ready() {
   } while (place_newcomers());
 }
 
+bool Pipeline::has_other_nodes() const {
+  size_t here = 0;
+  int world = 0;
+  for (const auto& [id, tail] : tails_) {
+    if (!tail->is_rank()) continue;
+    if (tail->remote()) return true;
+    ++here;
+    world = std::max(world, tail->identity().world_size);
+  }
+  return static_cast<size_t>(world) > here;
+}
+
 bool Pipeline::feed_placed() {
+  const bool other_nodes = has_other_nodes();
   std::multimap<uint64_t, std::pair<int, RankStep>> steps;  // in step order, of one step in rank order
   for (const auto& [rank, participant] : now_.ranks) {
     RankSource& tail = *tails_.at(participant.tail);
@@ -389,6 +410,7 @@ bool Pipeline::feed_placed() {
     if (!participant.at) continue;
     for (RankStep& step : tail.take_steps()) {
       step.step = step.step - participant.from + *participant.at;
+      if (other_nodes && tail.local()) sum_up_stalls(step);  // those from other nodes were
       steps.emplace(step.step, std::pair{rank, std::move(step)});
     }
   }

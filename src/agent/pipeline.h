@@ -37,12 +37,12 @@ class Pipeline {
   TailId add(std::unique_ptr<RankSource> source);
   bool has(TailId id) const { return tails_.contains(id); }
   const RankSource& tail(TailId id) const { return *tails_.at(id); }
-  const RankTail* ring(TailId id) const { return tail(id).local(); }        // nullptr: it runs on another node
+  const RankTail* ring(TailId id) const { return tail(id).local(); }  // nullptr: it runs on another node
   RankTail* ring(TailId id) { return tails_.at(id)->local(); }
   RemoteRank* remote(TailId id) { return tails_.at(id)->remote(); }  // nullptr: it runs here
-  std::vector<TailId> tails() const;     // those not dropped, oldest first
-  bool counts_as_rank(TailId id) const;  // of the newest attempt
-  void drop(TailId id);                  // no rank, never will be
+  std::vector<TailId> tails() const;                                 // those not dropped, oldest first
+  bool counts_as_rank(TailId id) const;                              // of the newest attempt
+  void drop(TailId id);                                              // no rank, never will be
 
   // Reads what is new everywhere and feeds it. Returns the largest share of a ring that one drain found filled (0..1):
   // how urgent the next pump is.
@@ -73,6 +73,8 @@ class Pipeline {
   // The run is over: ends what is still open at `now_ns` and judges the whole.
   void finish(uint64_t now_ns);
 
+  // Of all rings, those to come too, copies of completed steps are kept for other nodes (RankTail::copy_steps).
+  void copy_steps(bool on);
   // Called with each process that is followed no longer, before what is known of it goes.
   void on_away(std::function<void(TailId, RankSource&)> listener) { on_away_ = std::move(listener); }
 
@@ -106,6 +108,7 @@ class Pipeline {
   void refuse(TailId id);
   void feed_ready();
   bool feed_placed();
+  bool has_other_nodes() const;  // ranks of the job are not on this node
   bool place_newcomers();
   RankLife life_of(int rank, const Participant& participant) const;  // its steps as the attempt counts them
   void tell_lives(const std::set<int>& as_alive = {});               // those of `as_alive` as if they had not ended
@@ -133,7 +136,7 @@ class Pipeline {
   std::map<std::string, std::string> versions_;
   blackbox::ReadStats earlier_totals_;
   std::vector<std::string> notes_, unavailable_, closed_rings_;
-  bool finished_ = false;
+  bool finished_ = false, copies_steps_ = false;
 };
 
 }  // namespace stepscope

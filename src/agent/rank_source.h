@@ -49,11 +49,12 @@ class RankSource {
   // The exception that ended a thread of the process, which then ended as it should; "" = none did.
   virtual std::string ended_thread() const = 0;
 
-  // Optimizer calls that the rank has ended; and asks it to stamp completions of collectives until it has ended so many.
+  // Optimizer calls that the rank has ended; and asks it to stamp completions of collectives until it has ended so
+  // many.
   virtual uint64_t optimizer_ends() const = 0;
   virtual void ask_stamps(uint64_t until_optimizer_ends) = 0;
 
-  virtual RankTail* local() { return nullptr; }    // its ring, where that is on this node
+  virtual RankTail* local() { return nullptr; }     // its ring, where that is on this node
   virtual RemoteRank* remote() { return nullptr; }  // else who is told of it
   const RankTail* local() const { return const_cast<RankSource*>(this)->local(); }
 

@@ -148,6 +148,7 @@ void RankTail::copy_from(size_t first) {
     copies_.push_back(ready_[i]);
     copies_.back().step += offset_;
   }
+  if (copies_.size() > kMostCopies) copies_.erase(copies_.begin(), copies_.end() - kMostCopies / 2);
 }
 
 bool RankTail::exited_cleanly() const {

@@ -48,7 +48,8 @@ class RankTail final : public RankSource {
   StepMark mark() const;
 
   // For other nodes: copies of the steps that complete from now on are kept, with the numbers that take_steps() gives
-  // them, until they are taken; or no longer.
+  // them, until they are taken (the newest kMostCopies); or no longer.
+  static constexpr size_t kMostCopies = 4096;
   void copy_steps(bool on);
   std::vector<RankStep> take_copies() { return std::exchange(copies_, {}); }
 

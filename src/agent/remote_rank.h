@@ -5,7 +5,10 @@
 // Bounded: kMostWaiting steps that nobody takes; the oldest go first, and are counted.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "agent/node_frame.h"
 #include "agent/rank_source.h"
@@ -21,6 +24,8 @@ class RemoteRank final : public RankSource {
   // `ahead_ns`: how far this node's clock is ahead of the other's. `newest`: no frame behind this one was taken in
   // before it; of an older one only steps count that nobody has taken yet.
   void take(ProcessNews news, int64_t ahead_ns, bool newest);
+  // The clocks turned out to be so much farther apart: what was told is moved; steps that are told stay where they are.
+  void move_by(int64_t ahead_ns);
   // What ask_stamps() asked for since the last call.
   std::optional<uint64_t> take_request() { return std::exchange(stamps_until_, std::nullopt); }
   bool told_end() const { return told_.ended; }

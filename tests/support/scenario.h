@@ -58,6 +58,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <random>
 #include <set>
@@ -294,6 +295,8 @@ class Play {
 
   // For those who listen while it plays, and for what is left of the ranks afterwards.
   Engine& engine() { return *engine_; }
+  // What each delivery of a rank's steps becomes on its way to the engine.
+  std::function<std::vector<RankStep>(int rank, std::vector<RankStep>)> on_the_way;
   std::vector<RankLife> lives() {
     std::vector<RankLife> out;
     for (int r = 0; r < s_.ranks; ++r)
@@ -648,6 +651,7 @@ class Play {
       if (!observed(r)) continue;
       std::erase_if(steps, [&](const RankStep& step) { return !joined(r, step.step); });
       if (!steps.empty()) engine_->announce(r, world());
+      if (on_the_way) steps = on_the_way(r, std::move(steps));
       all.push_back({r, std::move(steps)});
     }
     for (auto& [r, steps] : all) {
