@@ -34,6 +34,8 @@ struct AgentConfig {
   double flops_per_step = 0, peak_flops = 0;
   std::string dashboard_token;     // of the browser view; "" = there is none
   int dashboard_port = 0;          // 0 = the system chooses
+  std::string aggregator;          // HOST:PORT, "off", "" = found
+  std::string node_secret;         // "" = a random one
   std::vector<std::string> notes;  // losses the launcher knows of: "logs: read-only", …
 
   std::string to_json() const;

@@ -9,10 +9,12 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "agent/agent_config.h"
 #include "agent/hang_watch.h"
 #include "agent/host_watch.h"
+#include "agent/job_nodes.h"
 #include "agent/line_sampler.h"
 #include "agent/live_runs.h"
 #include "agent/pid_watch.h"
@@ -45,11 +47,12 @@ constexpr uint64_t kExitWaitNs = 10'000 * kMs;  // attached: from a rank's last 
 constexpr uint64_t kSignalSlackNs = 50 * kMs;   // a rank may die of a group's signal before we hear of it
 constexpr uint64_t kAbortNs = 5'000 * kMs;      // from SIGTERM to SIGKILL, with --on-hang abort
 constexpr uint64_t kStarterKeptNs = 2'000 * kMs;
+constexpr uint64_t kNodesNs = 1'000 * kMs;  // at the end: to hand over, and for the ends of other nodes' ranks
 constexpr size_t kMaxKeptBytes = 1ull << 30;
 constexpr size_t kMaxEvents = 64;
 
 // Keys of the epoll set that are no tails.
-constexpr uint64_t kKeyChannel = ~0ull, kKeyRings = ~0ull - 1, kKeyChild = ~0ull - 2;
+constexpr uint64_t kKeyChannel = ~0ull, kKeyRings = ~0ull - 1, kKeyChild = ~0ull - 2, kKeyNodes = ~0ull - 3;
 
 std::string host_name() {
   char name[256] = {};
@@ -71,7 +74,8 @@ bool belongs_here(const blackbox::Identity& identity, const std::string& nonce) 
 
 class Agent {
  public:
-  Agent(ControlChannel channel, AgentConfig config, std::vector<Frame> first_frames, const MakeLiveView& make_view);
+  Agent(ControlChannel channel, AgentConfig config, std::vector<Frame> first_frames, const MakeLiveView& make_view,
+        OpenNodeDoor open_door);
   int run();
 
  private:
@@ -86,6 +90,9 @@ class Agent {
   void forget_non_ranks(uint64_t now_ns);
   void keep_marks();
   void put_away_closed_rings();
+  void meet_nodes(uint64_t now_ns);
+  void tell_node_lines();
+  void hand_over_the_rest();
   Snapshot snapshot_so_far(const HostFacts& host, uint64_t now_ns);
   void answer_requests(uint64_t now_ns);
   void show(uint64_t now_ns);
@@ -118,6 +125,7 @@ class Agent {
   OomCounters oom_kills_;
   HangWatch hang_;
   LineSampler lines_;
+  JobNodes nodes_;
   std::map<Pipeline::TailId, PidWatch> watches_;
   PidWatch child_;
   RunEnd end_;
@@ -126,7 +134,8 @@ class Agent {
   bool loss_stated_ = false;
 };
 
-Agent::Agent(ControlChannel channel, AgentConfig config, std::vector<Frame> first_frames, const MakeLiveView& make_view)
+Agent::Agent(ControlChannel channel, AgentConfig config, std::vector<Frame> first_frames, const MakeLiveView& make_view,
+             OpenNodeDoor open_door)
     : channel_(std::move(channel)),
       config_(std::move(config)),
       folder_(config_.run_dir),
@@ -146,7 +155,14 @@ Agent::Agent(ControlChannel channel, AgentConfig config, std::vector<Frame> firs
       hang_({.limits = Thresholds::with(config_.thresholds),
              .timeout_s = config_.hang_timeout_s,
              .stacks = config_.stacks}),
-      lines_(config_.stacks, monotonic_ns()) {
+      lines_(config_.stacks, monotonic_ns()),
+      nodes_({.shm_dir = config_.shm_dir,
+              .run_dir = config_.run_dir,
+              .node = host_name(),
+              .aggregator = config_.aggregator,
+              .secret = config_.node_secret,
+              .open_door = std::move(open_door)},
+             pipeline_, [this](int fd) { watch(fd, kKeyNodes); }) {
   watch(channel_.fd(), kKeyChannel);
   watch(rings_.fd(), kKeyRings);
   watch(starts_.fd(), kKeyRings);
@@ -198,7 +214,7 @@ void Agent::wait(int timeout_ms) {
   for (int i = 0; i < count; ++i) {
     const uint64_t key = events[i].data.u64;
     if (key == kKeyChild) ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, child_.fd(), nullptr);
-    if (key < kKeyChild) on_death(key);
+    if (key < kKeyNodes) on_death(key);
   }
 }
 
@@ -319,11 +335,39 @@ void Agent::keep_marks() {
   }
 }
 
+// After the pump: what it completed is told, and what was told is in the next one.
+void Agent::meet_nodes(uint64_t now_ns) {
+  if (const auto load = host_.load()) nodes_.set_load(*load);
+  nodes_.set_standing(hang_.here());
+  nodes_.turn(now_ns);
+  tell_node_lines();
+}
+
+void Agent::tell_node_lines() {
+  for (const std::string& line : nodes_.take_lines()) {
+    channel_.send(FrameType::kNotice, line);
+    log_.line(line);
+    pipeline_.note(line);
+  }
+}
+
+// The ends of this node's ranks belong to the verdict of the job.
+void Agent::hand_over_the_rest() {
+  const uint64_t begin_ns = monotonic_ns();
+  nodes_.set_host(host_.sight());
+  nodes_.close(begin_ns);
+  while (nodes_.delivering() && monotonic_ns() - begin_ns < kNodesNs) {
+    nodes_.turn(monotonic_ns());
+    if (nodes_.delivering()) wait(kMinPollMs);
+  }
+  tell_node_lines();
+}
+
 // What is known so far; the last step or two of each rank are still open.
 Snapshot Agent::snapshot_so_far(const HostFacts& host, uint64_t now_ns) {
   RunEnd until_now;
   until_now.end_ns = now_ns;
-  Snapshot snapshot = final_snapshot(pipeline_, host_, config_, until_now);
+  Snapshot snapshot = final_snapshot(pipeline_, host_, nodes_, config_, until_now);
   snapshot.run.status = "running";
   host_.fill_so_far(host, snapshot);
   return snapshot;
@@ -345,7 +389,8 @@ void Agent::answer_requests(uint64_t now_ns) {
 
 void Agent::watch_progress(uint64_t now_ns) {
   if (end_.wait_status) return;
-  const HangWatch::News news = hang_.look(pipeline_, now_ns, starts_.starting());
+  const HangWatch::News news =
+      hang_.look(pipeline_, now_ns, starts_.starting(), [&] { return nodes_.standing_elsewhere(now_ns); });
   if (abort_ns_ > 0) end_training(now_ns);
   if (news.text.empty()) return;
   channel_.send(FrameType::kNotice, news.text);
@@ -431,6 +476,7 @@ bool Agent::over(uint64_t now_ns) {
   const bool command_gone = end_.wait_status || (!channel_.open() && !child_.alive());
   if (!command_gone) return false;
   if (command_gone_ns_ == 0) command_gone_ns_ = now_ns;
+  if (watches_.empty() && nodes_.more_to_come(now_ns) && now_ns - command_gone_ns_ < kNodesNs) return false;
   const bool all_gone = watches_.empty();
   if (!channel_.open()) return all_gone && now_ns - command_gone_ns_ > kGraceNs;  // nobody waits for us
   return all_gone || now_ns - command_gone_ns_ > kGraceNs;
@@ -447,6 +493,7 @@ int Agent::run() {
     look_for_starts(now_ns);
     const double fullest = pipeline_.pump(now_ns);
     pipeline_.sample_completions(now_ns);
+    meet_nodes(now_ns);
     keep_marks();
     forget_non_ranks(now_ns);
     put_away_closed_rings();
@@ -455,7 +502,8 @@ int Agent::run() {
     stops_.look(pipeline_, store_, now_ns);
     oom_kills_.look(now_ns);
     watch_progress(now_ns);
-    lines_.look(pipeline_, now_ns, hang_.asks() || pipeline_.interrupted_ns() > 0 || end_.wait_status.has_value());
+    lines_.look(pipeline_, now_ns, hang_.asks() || pipeline_.interrupted_ns() > 0 || end_.wait_status.has_value(),
+                nodes_.lines_wanted());
     host_.tell_news(pipeline_.engine(), now_ns);
     store_.tick(now_ns);
     answer_requests(now_ns);
@@ -491,7 +539,9 @@ void Agent::finish() {
   pipeline_.finish(now_ns);
   log_.line("stacks for lines of code: " + lines_.account());
   host_.judge(pipeline_.engine());
-  Snapshot snapshot = final_snapshot(pipeline_, host_, config_, end_);
+  hand_over_the_rest();
+  nodes_.judge(pipeline_.engine());
+  Snapshot snapshot = final_snapshot(pipeline_, host_, nodes_, config_, end_);
   const std::string text = write_report(snapshot, config_, folder_);
   state_loss_once();
   channel_.send(FrameType::kSummary, text);
@@ -536,7 +586,7 @@ void Agent::state_loss_once() {
 
 }  // namespace
 
-int run_agent(ControlChannel channel, const MakeLiveView& make_view) {
+int run_agent(ControlChannel channel, const MakeLiveView& make_view, OpenNodeDoor open_door) {
   // Ctrl-C, hang-ups and a scheduler's SIGTERM are meant for the training; the end of it is what ends us.
   for (int signal : {SIGINT, SIGHUP, SIGTERM, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2}) ::signal(signal, SIG_IGN);
   ::signal(SIGCHLD, SIG_DFL);
@@ -554,7 +604,7 @@ int run_agent(ControlChannel channel, const MakeLiveView& make_view) {
   auto config = AgentConfig::from_json(frames.front().body);
   if (!config) return 2;
   frames.erase(frames.begin());
-  Agent agent(std::move(channel), std::move(*config), std::move(frames), make_view);
+  Agent agent(std::move(channel), std::move(*config), std::move(frames), make_view, std::move(open_door));
   return agent.run();
 }
 

@@ -10,11 +10,12 @@
 
 #include "agent/control_channel.h"
 #include "agent/live_view.h"
+#include "agent/node_link.h"
 
 namespace stepscope {
 
 // Runs until the end of the run. Returns the exit code of the agent process. `make_view`: what shows the run while it
-// goes on; null = nothing does.
-int run_agent(ControlChannel channel, const MakeLiveView& make_view = nullptr);
+// goes on; null = nothing does. `open_door`: how an agent aggregates a job on several nodes; null = it cannot.
+int run_agent(ControlChannel channel, const MakeLiveView& make_view = nullptr, OpenNodeDoor open_door = nullptr);
 
 }  // namespace stepscope

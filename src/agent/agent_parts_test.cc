@@ -93,11 +93,13 @@ TEST(AgentConfig, SurvivesJson) {
   config.attached = true;
   config.silence = {"batchnorm"};
   config.flops_per_step = 2e12;
+  config.aggregator = "node-0:8800", config.node_secret = "0123456789abcdef";
   const auto back = AgentConfig::from_json(config.to_json());
   ASSERT_TRUE(back) << back.error().message;
   EXPECT_TRUE(back->attached);
   EXPECT_EQ(back->silence, config.silence);
   EXPECT_EQ(back->flops_per_step, 2e12);
+  EXPECT_EQ(back->aggregator + back->node_secret, config.aggregator + config.node_secret);
   EXPECT_EQ(back->command, (std::vector<std::string>{"python", "a \xef\xbf\xbd b", "\"", ""}));
   EXPECT_EQ(back->started_ns, config.started_ns);
   EXPECT_EQ(back->thresholds, config.thresholds);

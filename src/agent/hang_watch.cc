@@ -28,13 +28,28 @@ int64_t last_sign_ns(const RankTail& tail) {
   return at_ns > 0 ? at_ns : static_cast<int64_t>(tail.identity().anchor_monotonic_ns);
 }
 
+// Together with those of other nodes.
+JobStanding joined(JobStanding job, const JobStanding& elsewhere) {
+  job.world = std::max(job.world, elsewhere.world);
+  for (const auto& [id, group] : elsewhere.groups) job.groups.try_emplace(id, group);
+  for (const RankStanding& rank : elsewhere.ranks)
+    if (std::ranges::find(job.ranks, rank.rank, &RankStanding::rank) == job.ranks.end()) job.ranks.push_back(rank);
+  std::ranges::sort(job.ranks, {}, &RankStanding::rank);
+  return job;
+}
+
+template <class Visit>
+void each_rank_anywhere(const Pipeline& pipeline, Visit visit) {
+  for (const Pipeline::TailId id : pipeline.tails())
+    if (pipeline.counts_as_rank(id) || pipeline.is_starting(id)) visit(pipeline.tail(id));
+}
+
 // Those of this node.
 template <class Visit>
 void each_rank(const Pipeline& pipeline, Visit visit) {
-  for (const Pipeline::TailId id : pipeline.tails()) {
-    const RankTail* ring = pipeline.ring(id);
-    if (ring && (pipeline.counts_as_rank(id) || pipeline.is_starting(id))) visit(*ring);
-  }
+  each_rank_anywhere(pipeline, [&](const RankSource& source) {
+    if (const RankTail* ring = source.local()) visit(*ring);
+  });
 }
 
 // "group_timeout_s=1800" among the facts of a rank; 0 = not told.
@@ -99,23 +114,30 @@ bool HangWatch::waits_for_a_start(const Pipeline& pipeline, uint64_t now_ns) con
   return in_init > 0 && came < world && waited_s > kSuspect * options_.limits.standstill_s;
 }
 
+HangWatch::Progress HangWatch::progress_of(const RankSource& source) {
+  if (const RankTail* ring = source.local()) return {ring->whereabouts().progress_ns(), ring->steps_begun()};
+  return {source.active_ns(), source.steps()};
+}
+
 // Somebody it hangs on, or, where nobody is named, anybody, trains again. A record alone does not say so: an operation
 // that failed for its timeout ends too, and the process with it a moment later.
 bool HangWatch::goes_on(Pipeline& pipeline, uint64_t now_ns) {
   bool stepped = false, moved = false;
-  each_rank(pipeline, [&](const RankTail& tail) {
-    const int rank = tail.identity().rank;
+  each_rank_anywhere(pipeline, [&](const RankSource& source) {
+    const int rank = source.identity().rank;
     const auto before = at_verdict_.find(rank);
     // Who is only busy writes all the time: then those who wait must go on.
     const auto& held = verdict_->kind == FindingKind::kHang ? verdict_->ranks : verdict_->victims;
     const bool named = held.empty() || std::find(held.begin(), held.end(), rank) != held.end();
-    if (!named || tail.ended()) return;
+    if (!named || source.ended()) return;
     // One that had no black box then has begun to write.
     const Progress then = before == at_verdict_.end() ? Progress{} : before->second;
-    stepped = stepped || tail.steps_begun() > then.steps;
-    const bool raised = tail.builder().life().exception_ns > then.progress_ns;
-    if (raised || tail.leaving()) return;
-    moved = moved || tail.whereabouts().progress_ns() > then.progress_ns;
+    const Progress now = progress_of(source);
+    stepped = stepped || now.steps > then.steps;
+    const RankTail* ring = source.local();
+    const bool raised = (ring ? ring->builder().life() : source.life()).exception_ns > then.progress_ns;
+    if (raised || (ring && ring->leaving())) return;
+    moved = moved || now.progress_ns > then.progress_ns;
   });
   if (!moved)
     moved_ns_ = 0;
@@ -262,13 +284,15 @@ HangWatch::News HangWatch::drop(Pipeline& pipeline, uint64_t now_ns) {
   return {text, false};
 }
 
-HangWatch::News HangWatch::look(Pipeline& pipeline, uint64_t now_ns, const std::vector<RankLife>& starting) {
+HangWatch::News HangWatch::look(Pipeline& pipeline, uint64_t now_ns, const std::vector<RankLife>& starting,
+                                const std::function<JobStanding()>& elsewhere) {
   if (began_ns_ == 0) began_ns_ = now_ns;
   if (now_ns < due_ns_) return {};
   due_ns_ = now_ns + kLookNs;
   if (pipeline.interrupted_ns() > 0) return {};  // what stands now was told to stop
   if (verdict_ && goes_on(pipeline, now_ns)) return drop(pipeline, now_ns);
   if (!suspects(pipeline, now_ns)) {
+    here_.reset();
     if (!verdict_ && !seen_.empty()) {
       stacks_.reset();
       seen_.clear();
@@ -284,7 +308,8 @@ HangWatch::News HangWatch::look(Pipeline& pipeline, uint64_t now_ns, const std::
   for (const RankLife& life : starting) glance(life.rank, life.pid, 0, 0, now_ns);
   if (now_ns - judged_ns_ < kJudgeNs) return {};
   judged_ns_ = now_ns;
-  JobStanding job = gather(pipeline, starting, now_ns);
+  here_ = gather(pipeline, starting, now_ns);
+  JobStanding job = elsewhere ? joined(*here_, elsewhere()) : *here_;
   // What falls after a verdict falls because of it.
   const bool somebody_fell = verdict_ && std::any_of(job.ranks.begin(), job.ranks.end(), [&](const RankStanding& r) {
                                return r.ended && r.silent_s < seconds_since(static_cast<int64_t>(verdict_ns_), now_ns);
@@ -299,9 +324,8 @@ HangWatch::News HangWatch::look(Pipeline& pipeline, uint64_t now_ns, const std::
   if (changed) {
     moved_ns_ = 0;
     at_verdict_.clear();
-    each_rank(pipeline, [&](const RankTail& tail) {
-      at_verdict_[tail.identity().rank] = {tail.whereabouts().progress_ns(), tail.steps_begun()};
-    });
+    each_rank_anywhere(pipeline,
+                       [&](const RankSource& source) { at_verdict_[source.identity().rank] = progress_of(source); });
   }
   verdict_ = std::move(*found);
   standing_ = std::move(job);

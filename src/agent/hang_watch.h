@@ -49,12 +49,16 @@ class HangWatch {
 
   explicit HangWatch(Options options) : options_(std::move(options)) {}
 
-  // `starting`: ranks by their environment that have no black box yet.
-  News look(Pipeline& pipeline, uint64_t now_ns, const std::vector<RankLife>& starting = {});
+  // `starting`: ranks by their environment that have no black box yet. `elsewhere`: where ranks of other nodes stand,
+  // asked once some here are suspected; may be null.
+  News look(Pipeline& pipeline, uint64_t now_ns, const std::vector<RankLife>& starting = {},
+            const std::function<JobStanding()>& elsewhere = nullptr);
   // It looks at ranks closely, and asks them where they are.
   bool asks() const { return !seen_.empty(); }
   const std::optional<Finding>& verdict() const { return verdict_; }
   const JobStanding& standing() const { return standing_; }  // as of the last judgement
+  // Where the ranks here stand, for the node that judges the whole job; nothing while none of them is suspected.
+  const std::optional<JobStanding>& here() const { return here_; }
 
  private:
   struct Seen {
@@ -68,6 +72,7 @@ class HangWatch {
     int64_t progress_ns = 0;
     uint64_t steps = 0;
   };
+  static Progress progress_of(const RankSource& source);
   double patience_s(const RankTail& tail) const;
   bool suspects(const Pipeline& pipeline, uint64_t now_ns) const;
   bool waits_for_a_start(const Pipeline& pipeline, uint64_t now_ns) const;
@@ -85,6 +90,7 @@ class HangWatch {
   std::map<int, Seen> seen_;
   std::optional<Finding> verdict_;
   JobStanding standing_;
+  std::optional<JobStanding> here_;
   std::map<int, Progress> at_verdict_;
   uint64_t due_ns_ = 0, judged_ns_ = 0, began_ns_ = 0, verdict_ns_ = 0;
   double stood_s_ = 0;     // at the verdict

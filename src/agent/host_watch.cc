@@ -35,17 +35,18 @@ std::optional<DeviceRoom> room_of(const DeviceFacts& device, int rank) {
   return room;
 }
 
-void tell(const HostFacts& facts, Engine& engine) {
+std::map<int, DeviceRoom> rooms_of(const HostFacts& facts) {
+  std::map<int, DeviceRoom> rooms;
   for (const RankProcess& rank : facts.ranks) {
     for (const int index : rank.devices) {
       if (index < 0 || static_cast<size_t>(index) >= facts.devices.size()) continue;
       auto room = room_of(facts.devices[static_cast<size_t>(index)], rank.rank);
       if (!room) continue;
-      engine.set_device_room(rank.rank, std::move(*room));
+      rooms.emplace(rank.rank, std::move(*room));
       break;
     }
   }
-  engine.set_host_load(facts.hostname, host::load_of(facts));
+  return rooms;
 }
 
 std::vector<ProcessUse> uses_of(const HostFacts& facts) {
@@ -97,17 +98,29 @@ void HostWatch::tell_all(Engine& engine) {
   if (!followed_.empty()) tell(sampler_.facts(), engine);
 }
 
+void HostWatch::tell(const HostFacts& facts, Engine& engine) {
+  for (auto& [rank, room] : rooms_of(facts)) engine.set_device_room(rank, std::move(room));
+  load_ = host::load_of(facts);
+  engine.set_host_load(facts.hostname, *load_);
+}
+
 void HostWatch::judge(Engine& engine) {
   if (followed_.empty()) return;
   facts_ = sampler_.facts();
   tell(facts_, engine);
-  const std::vector<Finding> findings = judge_host(facts_, HostThresholds::with(thresholds_));
-  for (const Finding& finding : findings) engine.add_external(finding);
-  Section system = system_section(facts_, findings), process = process_section(facts_, findings);
+  findings_ = judge_host(facts_, HostThresholds::with(thresholds_));
+  for (const Finding& finding : findings_) engine.add_external(finding);
+  Section system = system_section(facts_, findings_), process = process_section(facts_, findings_);
   system_ = system.values;
   process_ = process.values;
   engine.set_section(std::move(system));
   engine.set_section(std::move(process));
+}
+
+HostSight HostWatch::sight() const {
+  if (followed_.empty()) return {};
+  const HostFacts facts = sampler_.facts();
+  return {.findings = findings_, .uses = uses_of(facts), .rooms = rooms_of(facts)};
 }
 
 void HostWatch::fill(RunContext& context) const {

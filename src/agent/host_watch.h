@@ -5,9 +5,12 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
+#include "agent/node_sight.h"
 #include "agent/pipeline.h"
+#include "analyze/host_load.h"
 #include "sampler/sampler.h"
 
 namespace stepscope {
@@ -23,6 +26,10 @@ class HostWatch {
   // asked for; tell_news() at most every few seconds.
   void tell_news(Engine& engine, uint64_t now_ns);
   void tell_all(Engine& engine);
+  // For the aggregator of a job on several nodes; with findings once they are judged.
+  HostSight sight() const;
+  // What the engine was told last of the host's cores; nothing before.
+  const std::optional<HostLoad>& load() const { return load_; }
 
   // Judges what was sampled: findings and sections go to the engine. Once, when the run is over.
   void judge(Engine& engine);
@@ -42,11 +49,15 @@ class HostWatch {
     bool alive = false;
   };
 
+  void tell(const HostFacts& facts, Engine& engine);
+
   Sampler sampler_;
   std::map<std::string, double> thresholds_;
   std::map<int, Followed> followed_;  // by rank
   HostFacts facts_;
+  std::optional<HostLoad> load_;
   uint64_t news_due_ns_ = 0;
+  std::vector<Finding> findings_;  // as of judge()
   std::map<std::string, std::optional<double>> system_, process_;
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "agent/remote_rank.h"
 #include "agent/stack_question.h"
 #include "base/text_format.h"
 #include "blackbox/layout.h"
@@ -32,12 +33,12 @@ size_t answers_in(const CodeSamples& code, int rank, const LineScope& scope) {
 
 }  // namespace
 
-// The ranks of the finding first; where it is the whole job's, the lowest that live here.
+// The ranks of the finding first; where it is the whole job's, the lowest.
 void LineSampler::want(const Finding& f, const LineScope& scope, Pipeline& pipeline,
-                       const std::map<int, Pipeline::TailId>& here) {
+                       const std::map<int, Pipeline::TailId>& all) {
   if (!spent_.contains(key_of(f)) && spent_.size() >= kMostSuspicions) return;
   std::vector<int> ranks;
-  for (const auto& [rank, id] : here) {
+  for (const auto& [rank, id] : all) {
     const bool named = f.ranks.empty() || std::find(f.ranks.begin(), f.ranks.end(), rank) != f.ranks.end();
     if (named && ranks.size() < kMostRanks) ranks.push_back(rank);
   }
@@ -47,14 +48,14 @@ void LineSampler::want(const Finding& f, const LineScope& scope, Pipeline& pipel
   for (const int rank : ranks) counted += answers_in(code, rank, scope);
   if (counted >= kEnough) return;
   if (scope.beyond_peer)
-    for (const auto& [rank, id] : here)
+    for (const auto& [rank, id] : all)
       if (std::find(f.ranks.begin(), f.ranks.end(), rank) == f.ranks.end()) {
         ranks.push_back(rank);
         break;
       }
   std::map<int, int>& before = spent_[key_of(f)];
   for (const int rank : ranks) {
-    Asked& asked = asked_[here.at(rank)];
+    Asked& asked = asked_[all.at(rank)];
     asked.rank = rank;
     const auto [known, fresh] = before.try_emplace(rank, asked.questions);
     const int most = counted < kFewest / 2 ? kHopeless : kMost;
@@ -62,20 +63,27 @@ void LineSampler::want(const Finding& f, const LineScope& scope, Pipeline& pipel
   }
 }
 
-void LineSampler::choose(Pipeline& pipeline, uint64_t now_ns) {
+void LineSampler::choose(Pipeline& pipeline, uint64_t now_ns, const std::set<TailId>& also) {
   choose_ns_ = now_ns + kChooseNs;
-  std::map<int, Pipeline::TailId> here;
+  std::map<int, Pipeline::TailId> ranks;
   for (auto& [id, asked] : asked_) asked.wanted = false;
   for (const Finding& f : pipeline.engine().said()) {
     if (f.severity == Severity::kInfo) continue;
     const auto scope = line_scope(f);
     if (!scope) continue;
-    if (here.empty())
+    if (ranks.empty())
       for (const Pipeline::TailId id : pipeline.tails()) {
-        const RankTail* tail = pipeline.ring(id);
-        if (tail && pipeline.counts_as_rank(id) && !tail->ended() && !tail->leaving()) here[tail->identity().rank] = id;
+        const RankSource& tail = pipeline.tail(id);
+        const bool leaving = tail.local() && tail.local()->leaving();
+        if (pipeline.counts_as_rank(id) && !tail.ended() && !leaving) ranks[tail.identity().rank] = id;
       }
-    want(f, *scope, pipeline, here);
+    want(f, *scope, pipeline, ranks);
+  }
+  for (const TailId id : also) {
+    if (!pipeline.has(id) || !pipeline.counts_as_rank(id)) continue;
+    Asked& asked = asked_[id];
+    asked.rank = pipeline.tail(id).identity().rank;
+    asked.wanted = true;
   }
 }
 
@@ -98,7 +106,7 @@ uint32_t LineSampler::other_thread(Asked& asked, const RankTail& tail, uint64_t 
   return busiest;
 }
 
-void LineSampler::take(Asked& asked, Pipeline& pipeline, const RankTail& tail) {
+void LineSampler::take(Asked& asked, Pipeline::TailId id, Pipeline& pipeline, const RankTail& tail) {
   const auto reading = tail.stack();
   if (!reading) return;
   const bool ours = reading->request == asked.request;
@@ -114,7 +122,7 @@ void LineSampler::take(Asked& asked, Pipeline& pipeline, const RankTail& tail) {
       asked.no_python.insert(asked.beside);
     } else {
       answer.sample.beside = true;
-      pipeline.engine().note_code(asked.rank, std::move(answer.sample));
+      pipeline.note_code(id, std::move(answer.sample));
     }
     return;
   }
@@ -135,7 +143,7 @@ void LineSampler::settle(Asked& asked, Pipeline::TailId id, Pipeline& pipeline) 
     answer.sample.in_interpreter = is_interpreter(answer.sample.module);
     ++asked.met;
     asked.without_gil += answer.sample.without_gil();
-    pipeline.engine().note_code(asked.rank, std::move(answer.sample));
+    pipeline.note_code(id, std::move(answer.sample));
     return true;
   });
 }
@@ -156,17 +164,23 @@ void LineSampler::ask(Asked& asked, const RankTail& tail, uint64_t now_ns) {
   asked.questions += asked.open;
 }
 
-void LineSampler::look(Pipeline& pipeline, uint64_t now_ns, bool quiet) {
+void LineSampler::look(Pipeline& pipeline, uint64_t now_ns, bool quiet, const std::set<TailId>& also) {
   if (!on_) return;
   quiet_ = quiet;
-  if (now_ns >= choose_ns_) choose(pipeline, now_ns);
+  if (now_ns >= choose_ns_) choose(pipeline, now_ns, also);
   for (auto& [id, asked] : asked_) {
     if (!pipeline.has(id)) {
       asked = {.rank = asked.rank, .questions = asked.questions, .answers = asked.answers};
       continue;
     }
-    RankTail& tail = *pipeline.ring(id);  // only those of this node are asked
-    if (asked.open) take(asked, pipeline, tail);
+    if (RemoteRank* elsewhere = pipeline.remote(id)) {
+      asked.elsewhere = true;
+      asked.questions = asked.answers = elsewhere->lines_told();
+      elsewhere->want_lines(asked.wanted && !quiet);
+      continue;
+    }
+    RankTail& tail = *pipeline.ring(id);
+    if (asked.open) take(asked, id, pipeline, tail);
     settle(asked, id, pipeline);
     const bool gone = tail.ended() || tail.leaving();
     if (gone) asked.wanted = false;
@@ -184,7 +198,8 @@ int LineSampler::wait_ms(uint64_t now_ns, int most_ms) const {
   if (quiet_) return most_ms;
   uint64_t due_ns = now_ns + static_cast<uint64_t>(most_ms) * 1'000'000;
   for (const auto& [id, asked] : asked_)
-    if (asked.wanted && !asked.open && !asked.deaf) due_ns = std::min(due_ns, std::max(asked.next_ns, now_ns));
+    if (asked.wanted && !asked.open && !asked.deaf && !asked.elsewhere)
+      due_ns = std::min(due_ns, std::max(asked.next_ns, now_ns));
   return std::max(1, static_cast<int>((due_ns - now_ns) / 1'000'000));
 }
 

@@ -10,6 +10,8 @@
 // rank at most kMost questions for one suspicion, fewer once kEnough answers lie in the time in question, and never
 // more than a thousandth of its process's time pays for at kCostNs each.
 //
+// A rank that lives on another node is asked by that node's agent (RemoteRank::want_lines), with limits of its own.
+//
 // One thread, the agent's; never waits. Cost: while nothing is suspected a look at the open findings every kChooseNs;
 // per answer that counts a reading of the process's maps (1 ms), and 0.1 us per record of a rank that is asked.
 #pragma once
@@ -40,8 +42,9 @@ class LineSampler {
   // `seed`: of the moments. `on`: --stacks off says no.
   explicit LineSampler(bool on, uint64_t seed = 1) : on_(on), random_(seed) {}
 
-  // Takes what has been answered, and asks who is due. `quiet`: nobody is asked now.
-  void look(Pipeline& pipeline, uint64_t now_ns, bool quiet);
+  // Takes what has been answered, and asks who is due. `quiet`: nobody is asked now. `also`: ranks here that another
+  // node's agent would like to be asked.
+  void look(Pipeline& pipeline, uint64_t now_ns, bool quiet, const std::set<TailId>& also = {});
   // How long the agent may wait until somebody is due: at most `most_ms`.
   int wait_ms(uint64_t now_ns, int most_ms) const;
   // "rank 0 12 questions 11 answers, …"; "nobody was asked".
@@ -55,7 +58,7 @@ class LineSampler {
   };
   struct Asked {
     int rank = -1;
-    bool wanted = false, open = false, deaf = false;
+    bool wanted = false, open = false, deaf = false, elsewhere = false;
     uint16_t request = 0;
     uint64_t asked_ns = 0, next_ns = 0;
     int questions = 0, answers = 0;
@@ -66,11 +69,11 @@ class LineSampler {
     std::set<uint32_t> no_python;  // threads that know no Python
     std::vector<Waiting> waiting;  // for records that tell the phase
   };
-  void choose(Pipeline& pipeline, uint64_t now_ns);
+  void choose(Pipeline& pipeline, uint64_t now_ns, const std::set<TailId>& also);
   void want(const Finding& finding, const LineScope& scope, Pipeline& pipeline,
-            const std::map<int, Pipeline::TailId>& here);
+            const std::map<int, Pipeline::TailId>& all);
   uint32_t other_thread(Asked& asked, const RankTail& tail, uint64_t now_ns);
-  void take(Asked& asked, Pipeline& pipeline, const RankTail& tail);
+  void take(Asked& asked, Pipeline::TailId id, Pipeline& pipeline, const RankTail& tail);
   void settle(Asked& asked, Pipeline::TailId id, Pipeline& pipeline);
   void ask(Asked& asked, const RankTail& tail, uint64_t now_ns);
 

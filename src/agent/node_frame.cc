@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "agent/sight_wire.h"
 #include "agent/step_wire.h"
 #include "agent/wire_words.h"
 #include "store/pack.h"
@@ -23,13 +24,6 @@ enum Form : uint8_t { kPlain, kPacked };
 // ---- How each struct lies in the body: read and written by one function.
 
 template <class A>
-void flag(A& wire, bool& value) {
-  uint8_t bit = value;
-  wire.num(bit);
-  if constexpr (!A::kWrites) value = bit != 0;
-}
-
-template <class A>
 void ledger(A& wire, LedgerNs& ns) {
   uint32_t mask = 0;
   for (size_t c = 0; c < kCategoryCount; ++c) mask |= uint32_t{ns[c] != 0} << c;
@@ -39,29 +33,6 @@ void ledger(A& wire, LedgerNs& ns) {
       wire.num(ns[c]);
     else if constexpr (!A::kWrites)
       ns[c] = 0;
-  }
-}
-
-// Keys and values of a map, in its order.
-template <class A, class K, class V, class Each>
-void table(A& wire, std::map<K, V>& map, size_t most, Each each) {
-  constexpr size_t kNode = 64;
-  if constexpr (A::kWrites) {
-    size_t left = std::min(map.size(), most);
-    wire.num(left);
-    for (auto& [key, value] : map) {
-      if (left-- == 0) break;
-      each(const_cast<K&>(key), value);
-    }
-  } else {
-    map.clear();
-    const size_t count = wire.count(most, kNode + sizeof(K) + sizeof(V));
-    for (size_t i = 0; i < count && wire.ok(); ++i) {
-      K key{};
-      V value{};
-      each(key, value);
-      if (wire.ok()) map.insert_or_assign(std::move(key), std::move(value));
-    }
   }
 }
 
@@ -82,7 +53,7 @@ template <class A>
 void life(A& wire, RankLife& l) {
   for (int64_t* at : {&l.first_step_ns, &l.end_ns, &l.init_begin_ns, &l.init_end_ns, &l.exception_ns, &l.dropped_ns})
     wire.num(*at);
-  for (bool* bit : {&l.ended, &l.clean_exit, &l.stopped, &l.teardown_begun, &l.group_destroyed}) flag(wire, *bit);
+  for (bool* bit : {&l.ended, &l.clean_exit, &l.stopped, &l.teardown_begun, &l.group_destroyed}) wire.flag(*bit);
   wire.num(l.exit_signal);
   wire.num(l.exit_code);
   wire.word(l.oom_kill, 4);
@@ -108,7 +79,7 @@ void life(A& wire, RankLife& l) {
   wire.list(l.startup_meetings, RankLife::kMaxStartupMeetings, [&](StartupMeeting& meeting) {
     wire.num(meeting.group);
     wire.num(meeting.sequence);
-    flag(wire, meeting.waited);
+    wire.flag(meeting.waited);
     wire.num(meeting.begin_ns);
     wire.num(meeting.end_ns);
   });
@@ -132,10 +103,11 @@ template <class A>
 void now(A& wire, ProcessNow& n) {
   for (uint64_t* count : {&n.steps, &n.records, &n.lost, &n.torn, &n.damaged, &n.optimizer_ends, &n.unsent})
     wire.num(*count);
+  wire.num(n.stopped_ns);
   wire.num(n.active_ns);
   wire.num(n.last_step_ns);
   wire.word(n.open_phase, kCategoryCount);
-  flag(wire, n.numbers_certain);
+  wire.flag(n.numbers_certain);
 }
 
 template <class A>
@@ -194,6 +166,7 @@ void process(A& wire, ProcessNews& news, size_t& steps_left) {
     wire.num(key.second);
     wire.text(text, kMostText);
   });
+  wire.list(news.code, kMostItems, [&](CodeSample& sample) { sight_wire::code(wire, sample); });
   steps(wire, news.steps, steps_left);
 }
 
@@ -205,11 +178,13 @@ void frame(A& wire, NodeFrame& f) {
   wire.num(f.oldest);
   wire.text(f.hostname, kMostName);
   wire.num(f.dropped_frames);
-  flag(wire, f.last);
+  wire.flag(f.last);
   wire.maybe(f.load, [&](HostLoad& load) {
     for (double* number : {&load.cores, &load.rank_cores, &load.others_cores, &load.run_delay}) wire.real(*number);
   });
   wire.list(f.notes, kMostItems, [&](std::string& note) { wire.text(note, kMostText); });
+  wire.maybe(f.host, [&](HostSight& sight) { sight_wire::host(wire, sight); });
+  wire.maybe(f.standing, [&](JobStanding& job) { sight_wire::standing(wire, job); });
   size_t left = kMaxFrameSteps;
   wire.list(f.processes, kMaxFrameProcesses, [&](ProcessNews& news) { process(wire, news, left); });
 }
@@ -218,12 +193,13 @@ template <class A>
 void answer(A& wire, NodeAnswer& a) {
   wire.num(a.aggregator);
   wire.num(a.taken);
-  flag(wire, a.tell_all);
+  wire.flag(a.tell_all);
   wire.num(a.now_ns);
   table(wire, a.stamps, kMaxFrameProcesses, [&](uint64_t& number, uint64_t& until) {
     wire.num(number);
     wire.num(until);
   });
+  wire.list(a.lines, kMaxFrameProcesses, [&](uint64_t& number) { wire.num(number); });
 }
 
 // ---- The envelope.

@@ -20,11 +20,13 @@
 #include <utility>
 #include <vector>
 
+#include "agent/node_sight.h"
 #include "align/name_book.h"
 #include "align/rank_step.h"
 #include "analyze/host_load.h"
 #include "base/result.h"
 #include "blackbox/ring_reader.h"
+#include "diagnose/code_lines.h"
 
 namespace stepscope {
 
@@ -39,6 +41,7 @@ struct ProcessNow {
   uint64_t steps = 0, records = 0, lost = 0, torn = 0, damaged = 0;
   uint64_t optimizer_ends = 0;
   int64_t active_ns = 0, last_step_ns = 0;
+  int64_t stopped_ns = 0;  // when it was last seen stopped by a signal; 0 = never
   Category open_phase = Category::kUnattributed;
   bool numbers_certain = true;
   uint64_t unsent = 0;  // steps that were dropped on the node before they could be sent
@@ -54,8 +57,9 @@ struct ProcessNews {
   std::string ended_thread;                    // with `life`
   std::map<uint64_t, ProcessGroup> groups;     // new or changed
   std::map<uint64_t, size_t> communicators;
-  NameBook::Names facts;        // NameKind::kFact alone
-  std::vector<RankStep> steps;  // in order
+  NameBook::Names facts;         // NameKind::kFact alone
+  std::vector<CodeSample> code;  // answers to "where are you?", new ones
+  std::vector<RankStep> steps;   // in order
 };
 
 struct NodeFrame {
@@ -70,7 +74,9 @@ struct NodeFrame {
   uint64_t dropped_frames = 0;
   bool last = false;  // the run is over on this node
   std::optional<HostLoad> load;
-  std::vector<std::string> notes;  // of the node's observer, all of them, when changed
+  std::vector<std::string> notes;       // of the node's observer, all of them, when changed
+  std::optional<HostSight> host;        // when changed
+  std::optional<JobStanding> standing;  // of the ranks there, while the job seems to stand still
   std::vector<ProcessNews> processes;
 };
 
@@ -81,6 +87,7 @@ struct NodeAnswer {
   bool tell_all = false;                // identities, lives, groups are missing there: they should be told again
   int64_t now_ns = 0;                   // its CLOCK_MONOTONIC
   std::map<uint64_t, uint64_t> stamps;  // process → until how many optimizer calls it should stamp completions
+  std::vector<uint64_t> lines;          // processes whose lines of code would explain something
 };
 
 std::string encode(const NodeFrame& frame);

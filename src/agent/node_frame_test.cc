@@ -244,6 +244,12 @@ TEST(NodeFrame, WhatIsToldOfAProcessComesOutExactly) {
   news.groups[77] = {"default_pg", {0, 1, 2, 3}};
   news.communicators[5] = 16;
   news.facts[{static_cast<uint16_t>(NameKind::kFact), 3}] = "torch=2.14";
+  news.code.push_back({.phase = Category::kForward,
+                       .stalled = true,
+                       .stay_ms = 7.5,
+                       .module = "libc.so",
+                       .program = {{12, "load", "train.py"}},
+                       .callee = {3, "get", "queue.py"}});
   const auto back = decode_frame(encode(frame));
   ASSERT_TRUE(back) << back.error().message;
   EXPECT_EQ(encode(*back), encode(frame));
@@ -254,8 +260,41 @@ TEST(NodeFrame, WhatIsToldOfAProcessComesOutExactly) {
   EXPECT_EQ(is.life->exception, "ValueError: no");
   EXPECT_EQ(is.groups.at(77).ranks, (std::vector<int>{0, 1, 2, 3}));
   EXPECT_EQ(is.facts, news.facts);
+  EXPECT_EQ(is.code.at(0).program, news.code[0].program);
   EXPECT_EQ(back->load->run_delay, 0.125);
   EXPECT_EQ(back->least_offset_ns, -5);
+}
+
+TEST(NodeFrame, WhatTheNodeSeesComesOutExactly) {
+  NodeFrame frame = frame_of({});
+  HostSight& host = frame.host.emplace();
+  Finding finding = Finding::of(FindingKind::kCpuContention);
+  finding.kind = KindWord::parsed("OF_A_NEWER_VERSION");
+  finding.ranks = {2, 3}, finding.title = "a title", finding.action = "an action", finding.cost_share = 0.25;
+  finding.saves = Saving{.share = 0.5, .low = 0.25, .high = std::nullopt, .caveat = "strangers"};
+  finding.evidence = {{.name = "run_delay_share", .rank = 2, .value = 0.5, .text = "much"}, {.name = "words"}};
+  host.findings = {finding};
+  host.uses = {{.rank = 2, .cpu_share = 0.5, .rss_peak_bytes = 1e9, .uss_peak_bytes = std::nullopt}};
+  host.rooms[3] = {.capacity_bytes = 8e10, .own_bytes = 1, .others = {{.pid = 7, .bytes = 9}}, .other_ranks_bytes = 2};
+  JobStanding& job = frame.standing.emplace();
+  job.world = 4, job.run_s = 12.5, job.groups[7] = {"tp", {2, 3}};
+  RankStanding rank{.rank = 3, .leaving = true, .exception = "ValueError: no", .steps = 9, .silent_s = 11};
+  rank.phase = Category::kBackward, rank.state = 'S', rank.wait_channel = "futex_wait", rank.cpu_share = 0.1;
+  rank.stack = ThreadStack{.frames = {{12, "load", "train.py"}}, .holds_gil = true, .module = "libc.so"};
+  rank.awaits = AwaitedOp{.group = 7, .sequence = 3, .since_ns = 5};
+  for (uint64_t i = 0; i < 3 * kMostOps; ++i) rank.groups[7].add({.sequence = i, .bytes = 4, .op = 1});
+  job.ranks = {rank};
+  const auto back = decode_frame(encode(frame));
+  ASSERT_TRUE(back) << back.error().message;
+  EXPECT_EQ(encode(*back), encode(frame));
+  EXPECT_EQ(back->host->findings.at(0).kind.str(), "OF_A_NEWER_VERSION");
+  EXPECT_EQ(back->host->findings[0].evidence.at(0).value, 0.5);
+  EXPECT_EQ(back->host->rooms.at(3).others.at(0).pid, 7);
+  const RankStanding& is = back->standing->ranks.at(0);
+  EXPECT_EQ(is.stack->frames, rank.stack->frames);
+  EXPECT_EQ(is.groups.at(7).newest.size(), kMostOps);
+  EXPECT_EQ(is.groups.at(7).newest.back().sequence, 3 * kMostOps - 1);
+  EXPECT_EQ(is.awaits->sequence, 3u);
 }
 
 TEST(NodeFrame, WhenItIsSentIsSetLater) {
@@ -307,7 +346,8 @@ TEST(NodeFrame, AnotherVersionIsNamed) {
 }
 
 TEST(NodeAnswer, ComesOutAsItWentIn) {
-  const NodeAnswer answer{.aggregator = 5, .taken = 7, .tell_all = true, .now_ns = -3, .stamps = {{1, 100}}};
+  const NodeAnswer answer{
+      .aggregator = 5, .taken = 7, .tell_all = true, .now_ns = -3, .stamps = {{1, 100}}, .lines = {4, 1}};
   const auto back = decode_answer(encode(answer));
   ASSERT_TRUE(back) << back.error().message;
   EXPECT_EQ(back->aggregator, 5u);
@@ -315,6 +355,7 @@ TEST(NodeAnswer, ComesOutAsItWentIn) {
   EXPECT_TRUE(back->tell_all);
   EXPECT_EQ(back->now_ns, -3);
   EXPECT_EQ(back->stamps, answer.stamps);
+  EXPECT_EQ(back->lines, answer.lines);
   EXPECT_FALSE(decode_answer(encode(frame_of({}))));
 }
 

@@ -1,11 +1,14 @@
 #include "agent/node_inbox.h"
 
 #include <algorithm>
+#include <limits>
 #include <random>
+#include <set>
 #include <utility>
 
 #include "agent/remote_rank.h"
 #include "base/text_format.h"
+#include "diagnose/stack_text.h"
 
 namespace stepscope {
 namespace {
@@ -59,8 +62,20 @@ void NodeInbox::take_process(Node& node, ProcessNews news, bool newest, uint64_t
   const TailId id = known->second;
   if (!pipeline_.has(id)) return;  // of an attempt that is over
   RemoteRank& rank = *pipeline_.remote(id);
+  for (const CodeSample& sample : news.code) pipeline_.note_code(id, sample);
+  const int64_t stopped_ns = rank.stopped_ns();
   rank.take(std::move(news), node.state.ahead_ns, newest);
+  if (rank.stopped_ns() > stopped_ns) pipeline_.note_stopped(id, rank.stopped_ns());
   if (rank.told_end() && !rank.ended()) pipeline_.end_tail(id, now_ns, std::nullopt);
+}
+
+void NodeInbox::take_sight(Node& node, NodeFrame& frame) {
+  if (frame.load) pipeline_.engine().set_host_load(node.state.hostname, *frame.load);
+  if (!frame.notes.empty()) node.notes = std::move(frame.notes);
+  node.standing = std::move(frame.standing);
+  if (!frame.host) return;
+  for (const auto& [rank, room] : frame.host->rooms) pipeline_.engine().set_device_room(rank, room);
+  node.host = std::move(*frame.host);
 }
 
 NodeInbox::Answer NodeInbox::take(std::string_view bytes, uint64_t now_ns) {
@@ -101,8 +116,7 @@ NodeInbox::Answer NodeInbox::take(std::string_view bytes, uint64_t now_ns) {
     node.taken = frame->sequence;
     state.dropped_frames = frame->dropped_frames;
     state.over = frame->last;
-    if (frame->load) pipeline_.engine().set_host_load(state.hostname, *frame->load);
-    if (!frame->notes.empty()) node.notes = std::move(frame->notes);
+    take_sight(node, *frame);
   } else if (missed) {
     --state.missing;
   }
@@ -115,8 +129,58 @@ NodeInbox::Answer NodeInbox::take(std::string_view bytes, uint64_t now_ns) {
   for (const auto& [number, id] : node.processes) {
     if (!pipeline_.has(id)) continue;
     if (const auto until = pipeline_.remote(id)->take_request()) answer.stamps[number] = *until;
+    if (pipeline_.remote(id)->wants_lines()) answer.lines.push_back(number);
   }
   return {Outcome::kTaken, encode(answer)};
+}
+
+JobStanding NodeInbox::standing(uint64_t now_ns) const {
+  JobStanding job;
+  for (const auto& [number, node] : nodes_) {
+    const uint64_t age_ns = now_ns - std::min(now_ns, node.state.heard_ns);
+    if (age_ns > kStandingNs) continue;
+    const double age_s = static_cast<double>(age_ns) * 1e-9;
+    std::set<int> told;
+    if (node.standing) {
+      job.world = std::max(job.world, node.standing->world);
+      for (const auto& [id, group] : node.standing->groups) job.groups.try_emplace(id, group);
+      for (RankStanding rank : node.standing->ranks) {
+        told.insert(rank.rank);
+        rank.silent_s += age_s;
+        job.ranks.push_back(std::move(rank));
+      }
+    }
+    // Its node sees no reason to look at it closely: it goes on, or is given time there.
+    for (const auto& [process, id] : node.processes) {
+      if (!pipeline_.has(id) || !pipeline_.counts_as_rank(id)) continue;
+      const RankSource& source = pipeline_.tail(id);
+      if (told.contains(source.identity().rank)) continue;
+      const RankLife life = source.life();
+      RankStanding rank{.rank = life.rank, .ended = life.ended, .clean = life.clean_exit};
+      rank.patience_s = std::numeric_limits<double>::infinity();
+      rank.exit_signal = life.exit_signal, rank.exit_code = life.exit_code;
+      rank.exception = exception_words(life);
+      rank.steps = life.steps;
+      rank.phase = life.open_phase;
+      rank.no_stack = "its node has not looked";
+      if (life.ended) rank.silent_s = static_cast<double>(static_cast<int64_t>(now_ns) - life.end_ns) * 1e-9;
+      job.world = std::max({job.world, life.world_size, life.rank + 1});
+      job.ranks.push_back(std::move(rank));
+    }
+  }
+  return job;
+}
+
+bool NodeInbox::more_to_come(uint64_t now_ns) const {
+  return std::ranges::any_of(nodes_, [&](const auto& entry) {
+    const NodeState& state = entry.second.state;
+    return !state.over && now_ns < state.heard_ns + kSilentNs;
+  });
+}
+
+void NodeInbox::judge(Engine& engine) const {
+  for (const auto& [number, node] : nodes_)
+    for (const Finding& finding : node.host.findings) engine.add_external(finding);
 }
 
 std::vector<NodeInbox::NodeState> NodeInbox::states() const {
@@ -167,6 +231,7 @@ void NodeInbox::fill(RunContext& context, uint64_t now_ns) const {
     if (std::string text = silence_of(node, now_ns); !text.empty()) silent.push_back(std::move(text));
     if (std::string text = losses_of(node); !text.empty()) losses.push_back(std::move(text));
     for (const std::string& note : node.notes) losses.push_back("node " + node.state.hostname + ": " + note);
+    context.processes.insert(context.processes.end(), node.host.uses.begin(), node.host.uses.end());
   }
   for (auto* lines : {&silent, &losses}) {
     for (size_t i = 0; i < std::min(lines->size(), kMostTold); ++i) context.note((*lines)[i]);

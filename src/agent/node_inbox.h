@@ -23,7 +23,8 @@ namespace stepscope {
 class NodeInbox {
  public:
   static constexpr size_t kMostNodes = 16384, kMostMissing = 256;
-  static constexpr uint64_t kSilentNs = 5'000'000'000;  // a node that was not heard for so long is missing
+  static constexpr uint64_t kSilentNs = 5'000'000'000;    // a node that was not heard for so long is missing
+  static constexpr uint64_t kStandingNs = 3'000'000'000;  // what was told of a standstill holds for so long
 
   enum class Outcome : uint8_t { kTaken, kNoFrame, kOtherVersion, kOtherRun, kTooMany };
   struct Answer {
@@ -47,6 +48,13 @@ class NodeInbox {
 
   Answer take(std::string_view frame, uint64_t now_ns);
 
+  // Where ranks of other nodes stand, of those that were told of lately: as their nodes saw it, older by now.
+  JobStanding standing(uint64_t now_ns) const;
+  // Nodes that are heard and whose run is not over: more will come.
+  bool more_to_come(uint64_t now_ns) const;
+  // What was found about the hosts and devices of other nodes. Once, when the run is over here.
+  void judge(Engine& engine) const;
+
   size_t nodes() const { return nodes_.size(); }
   std::vector<NodeState> states() const;
   // Nodes, what is late or missing, what was lost on the way, into what a snapshot says.
@@ -61,10 +69,13 @@ class NodeInbox {
     bool shifted = false;
     std::map<uint64_t, TailId> processes;
     std::vector<std::string> notes;
+    HostSight host;
+    std::optional<JobStanding> standing;
   };
 
   void set_clock(Node& node, const NodeFrame& frame, uint64_t now_ns);
   void take_process(Node& node, ProcessNews news, bool newest, uint64_t now_ns, bool& tell_all);
+  void take_sight(Node& node, NodeFrame& frame);
   std::string silence_of(const Node& node, uint64_t now_ns) const;
   std::string losses_of(const Node& node) const;
 

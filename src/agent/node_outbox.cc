@@ -27,6 +27,7 @@ ProcessNow now_of(const RankSource& source, const RankLife& life) {
   now.last_step_ns = life.last_step_ns;
   now.open_phase = life.open_phase;
   now.numbers_certain = source.numbers_certain();
+  now.stopped_ns = source.stopped_ns();
   return now;
 }
 
@@ -35,6 +36,10 @@ ProcessNow now_of(const RankSource& source, const RankLife& life) {
 NodeOutbox::NodeOutbox(Options options, Pipeline& pipeline) : options_(std::move(options)), pipeline_(pipeline) {
   if (options_.node == 0) options_.node = std::random_device{}() | uint64_t{std::random_device{}()} << 32 | 1;
   pipeline_.copy_steps(true);
+  pipeline_.on_code([this](TailId id, const CodeSample& sample) {
+    const auto known = processes_.find(id);
+    if (known != processes_.end() && known->second.code.size() < kMostCode) known->second.code.push_back(sample);
+  });
   pipeline_.on_away([this](TailId id, RankSource& source) {
     if (!active_ || !source.local() || !source.is_rank()) return;
     read(id, source);
@@ -45,6 +50,12 @@ NodeOutbox::NodeOutbox(Options options, Pipeline& pipeline) : options_(std::move
 NodeOutbox::~NodeOutbox() {
   pipeline_.copy_steps(false);
   pipeline_.on_away(nullptr);
+  pipeline_.on_code(nullptr);
+}
+
+void NodeOutbox::set_standing(std::optional<JobStanding> standing) {
+  if (standing.has_value() != standing_.has_value()) due_ns_ = std::min(due_ns_, made_ns_ + kSoonestNs);
+  standing_ = std::move(standing);
 }
 
 bool NodeOutbox::misses_ranks() const {
@@ -62,7 +73,7 @@ bool NodeOutbox::misses_ranks() const {
 // The ranks of this node appear one after the other: that some are missing may turn out to be wrong.
 void NodeOutbox::stop() {
   active_ = false;
-  processes_.clear(), kept_.clear();
+  processes_.clear(), kept_.clear(), lines_wanted_.clear();
   kept_bytes_ = 0, under_way_ = false;
 }
 
@@ -147,6 +158,7 @@ bool NodeOutbox::tell(Process& process, ProcessNews& news, uint64_t now_ns, size
   news.groups = std::exchange(process.groups, {});
   news.communicators = std::exchange(process.communicators, {});
   news.facts = std::exchange(process.facts, {});
+  news.code = std::exchange(process.code, {});
   size_t count = 0;
   for (; count < process.steps.size(); ++count) {
     const size_t bytes = memory_of(process.steps[count]);
@@ -158,7 +170,8 @@ bool NodeOutbox::tell(Process& process, ProcessNews& news, uint64_t now_ns, size
   process.steps.erase(process.steps.begin(), end);
   process.told = true;
   process.now_told = process.now;
-  return any || count > 0 || !news.groups.empty() || !news.communicators.empty() || !news.facts.empty();
+  return any || count > 0 || !news.code.empty() || !news.groups.empty() || !news.communicators.empty() ||
+         !news.facts.empty();
 }
 
 // Returns whether something is left for another one.
@@ -171,6 +184,9 @@ bool NodeOutbox::make_frame(uint64_t now_ns, bool last) {
   frame.dropped_frames = totals_.dropped_frames;
   frame.last = last;
   frame.load = load_;
+  frame.host = std::exchange(host_, std::nullopt);
+  frame.standing = standing_;
+  made_ns_ = now_ns;
   Kept kept{.sequence = sequence_};
   size_t room = kMostFrameMemory;
   bool more = false;
@@ -238,7 +254,9 @@ void NodeOutbox::answered(std::string_view bytes, uint64_t now_ns) {
   offsets_ns_.push_back(answer->now_ns - static_cast<int64_t>(now_ns));
   if (offsets_ns_.size() > kMostNewest) offsets_ns_.pop_front();
   if (answer->tell_all) tell_all_again();
+  lines_wanted_.clear();
   for (const auto& [id, process] : processes_) {
+    if (std::ranges::find(answer->lines, process.number) != answer->lines.end()) lines_wanted_.insert(id);
     const auto asked = answer->stamps.find(process.number);
     if (asked == answer->stamps.end() || !pipeline_.has(id)) continue;
     if (RankTail* ring = pipeline_.ring(id)) ring->ask_stamps(asked->second);

@@ -11,6 +11,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,9 +24,10 @@ namespace stepscope {
 
 class NodeOutbox {
  public:
-  static constexpr uint64_t kEveryNs = 1'000'000'000;
+  static constexpr uint64_t kEveryNs = 1'000'000'000, kSoonestNs = 250'000'000;
   static constexpr uint64_t kWholeLifeNs = 10'000'000'000;  // what changes all the time in a life is told so often
   static constexpr size_t kMostKept = size_t{8} << 20;      // bytes of frames
+  static constexpr size_t kMostCode = 512;                  // answers of a rank that wait for a frame
 
   struct Options {
     std::string run;  // the same on all nodes of the job
@@ -46,6 +48,9 @@ class NodeOutbox {
   // After each pump of the pipeline. Makes frames as they are due, whether or not somebody takes them.
   void look(uint64_t now_ns);
   void set_load(const HostLoad& load) { load_ = load; }
+  void set_host(HostSight host) { host_ = std::move(host); }
+  // Where the ranks here stand, while the job seems to stand still; told at once when that is new.
+  void set_standing(std::optional<JobStanding> standing);
   // The run is over here: what is left is made into frames at once. After the pipeline's finish().
   void close(uint64_t now_ns);
   // The oldest frame that is not answered.
@@ -53,6 +58,9 @@ class NodeOutbox {
   // The aggregator took the frame in and answered so; or it will never take it (400, 413).
   void answered(std::string_view answer, uint64_t now_ns);
   void refused();
+
+  // Whose lines of code the aggregator would like to have, as its newest answer says.
+  const std::set<TailId>& lines_wanted() const { return lines_wanted_; }
 
   bool active() const { return active_; }           // ranks of the job are elsewhere
   bool delivered() const { return kept_.empty(); }  // all that was made is answered
@@ -68,6 +76,7 @@ class NodeOutbox {
     std::map<uint64_t, ProcessGroup> groups;  // not told yet, as those below
     std::map<uint64_t, size_t> communicators;
     NameBook::Names facts;
+    std::vector<CodeSample> code;
     std::vector<RankStep> steps;
     bool gone = false;  // followed no longer
     // What was told.
@@ -98,9 +107,12 @@ class NodeOutbox {
   std::deque<Kept> kept_;
   Totals totals_;
   std::optional<HostLoad> load_;
+  std::optional<HostSight> host_;  // not told yet
+  std::optional<JobStanding> standing_;
+  std::set<TailId> lines_wanted_;
   std::deque<int64_t> offsets_ns_;  // how far the aggregator's clock was ahead, at least, by its newest answers
   size_t kept_bytes_ = 0;
-  uint64_t next_number_ = 0, sequence_ = 0, aggregator_ = 0, due_ns_ = 0;
+  uint64_t next_number_ = 0, sequence_ = 0, aggregator_ = 0, due_ns_ = 0, made_ns_ = 0;
   bool active_ = false, under_way_ = false, closed_ = false;
 };
 

@@ -2,6 +2,7 @@
 // doubled, late or comes from a clock that is far apart is done to the frames between them.
 #include <gtest/gtest.h>
 
+#include "agent/hang_watch.h"
 #include "agent/node_inbox.h"
 #include "agent/node_outbox.h"
 #include "agent/remote_rank.h"
@@ -89,6 +90,16 @@ class Nodes : public PipelineTest {
       if (one_->has(id)) one_->end_tail(id, there(), 0);
     one_->finish(there());
     outbox_->close(there());
+  }
+  // The others are in an operation that this rank has not come to.
+  void all_wait_for(int late) {
+    for (int r = 0; r < kRanks; ++r) {
+      ranks_[r]->name(NameKind::kGroup, 78, "other_pg|0,1,2,3");
+      if (r == late)
+        ranks_[r]->put(Kind::kFetch, Edge::kBegin);
+      else
+        ranks_[r]->put(Kind::kBackward, Edge::kBegin), ranks_[r]->put(Kind::kWait, Edge::kBegin, 78);
+    }
   }
   Snapshot finish(bool carried = true) {
     end_all();
@@ -262,6 +273,85 @@ TEST_F(Nodes, ARankThatDiesOnTheOtherNodeIsLost) {
   EXPECT_EQ(of_kind(over, FindingKind::kRankLost)[0].ranks, std::vector<int>{3});
   ASSERT_NE(zero_->first_unclean_death(), nullptr);
   EXPECT_EQ(zero_->first_unclean_death()->signal, kKilled);
+}
+
+// Everybody waits in backward for rank 3, which stays in forward on the other node.
+TEST_F(Nodes, ARankThatStandsStillOnTheOtherNodeIsNamedWithItsStanding) {
+  train(60);
+  HangWatch::Options options{.limits = Thresholds{}, .timeout_s = 0, .stacks = false};
+  HangWatch zero(options), one(options);
+  all_wait_for(3);
+  for (int i = 0; i < 100; ++i) {
+    for (const auto& rank : ranks_) rank->skip(kSecond / 5);
+    one_->pump(there());
+    one.look(*one_, there());
+    outbox_->set_standing(one.here());
+    outbox_->look(there());
+    carry();
+    zero_->pump(now());
+    zero.look(*zero_, now(), {}, [&] { return inbox_->standing(now()); });
+  }
+  ASSERT_TRUE(zero.verdict());
+  EXPECT_EQ(zero.verdict()->kind, FindingKind::kHang);
+  EXPECT_EQ(zero.verdict()->ranks, std::vector<int>{3}) << zero.verdict()->title;
+  EXPECT_EQ(zero.verdict()->victims, (std::vector<int>{0, 1, 2}));
+  EXPECT_EQ(zero.verdict()->cause, Cause::kRankSilent) << zero.verdict()->title;
+  // It goes on over there, and that is seen here.
+  ranks_[3]->put(Kind::kFetch, Edge::kEnd, 1, 1000);
+  for (const auto& rank : ranks_) rank->skip(kSecond);
+  train(30);
+  one.look(*one_, there());
+  zero.look(*zero_, now(), {}, [&] { return inbox_->standing(now()); });
+  EXPECT_FALSE(zero.verdict());
+}
+
+// Its node sees no reason to look at it: it works, and the others are patient.
+TEST_F(Nodes, ARankThatWorksOnTheOtherNodeIsWaitedForInPatience) {
+  train(60);
+  HangWatch zero({.limits = Thresholds{}, .timeout_s = 0, .stacks = false});
+  all_wait_for(3);
+  for (int i = 0; i < 100; ++i) {
+    for (const auto& rank : ranks_) rank->skip(kSecond / 5);
+    pump();
+    zero.look(*zero_, now(), {}, [&] { return inbox_->standing(now()); });
+  }
+  EXPECT_FALSE(zero.verdict()) << zero.verdict()->title;
+}
+
+TEST_F(Nodes, WhatTheOtherNodeFindsAboutItsHostIsSaid) {
+  train(60);
+  Finding finding = Finding::of(FindingKind::kCpuContention);
+  finding.severity = Severity::kWarn, finding.ranks = {2, 3}, finding.title = "the cores of node1 are short";
+  outbox_->set_host({.findings = {finding}, .uses = {{.rank = 3, .cpu_share = 0.5, .rss_peak_bytes = 5e9}}});
+  end_all();
+  EXPECT_TRUE(inbox_->more_to_come(now()));
+  carry();
+  EXPECT_FALSE(inbox_->more_to_come(now()));
+  inbox_->judge(zero_->engine());
+  const Snapshot over = judge();
+  ASSERT_EQ(of_kind(over, FindingKind::kCpuContention).size(), 1u);
+  EXPECT_EQ(of_kind(over, FindingKind::kCpuContention)[0].ranks, (std::vector<int>{2, 3}));
+  EXPECT_EQ(over.ranks[3].rss_peak_bytes, 5e9);
+}
+
+TEST_F(Nodes, LinesOfCodeAreAskedForAndTold) {
+  train(20);
+  const auto far = [&](int rank) {
+    for (const TailId id : zero_->tails())
+      if (zero_->tail(id).identity().rank == rank) return id;
+    return TailId{};
+  };
+  EXPECT_TRUE(outbox_->lines_wanted().empty());
+  zero_->remote(far(3))->want_lines(true);
+  train(20);
+  EXPECT_EQ(outbox_->lines_wanted(), std::set<TailId>{ids_[1]});
+  one_->note_code(ids_[1], {.phase = Category::kForward, .program = {{12, "load", "train.py"}}});
+  train(20);
+  ASSERT_EQ(zero_->engine().code().at(3).size(), 1u);
+  EXPECT_EQ(zero_->engine().code().at(3)[0].program.at(0).line, 12);
+  zero_->remote(far(3))->want_lines(false);
+  train(20);
+  EXPECT_TRUE(outbox_->lines_wanted().empty());
 }
 
 TEST_F(Nodes, AnAggregatorThatIsRestartedSaysWhatWillNotComeAgain) {

@@ -313,6 +313,16 @@ void Pipeline::record_death(TailId id) {
     now_.deaths.push_back(death);
 }
 
+void Pipeline::note_stopped(TailId id, int64_t at_ns) {
+  engine_.note_stopped(tail(id).identity().rank, at_ns);
+  if (RankTail* local = ring(id)) local->note_stopped(at_ns);
+}
+
+void Pipeline::note_code(TailId id, CodeSample sample) {
+  if (on_code_) on_code_(id, sample);
+  engine_.note_code(tail(id).identity().rank, std::move(sample));
+}
+
 void Pipeline::sample_completions(uint64_t now_ns) {
   if (now_.ranks.size() < 2 || told_groups_.empty()) return;
   uint64_t ends = 0;

@@ -90,6 +90,10 @@ class Pipeline {
   bool saw_rank() const { return now_.number >= 0; }
   // The first death of the newest attempt that was not clean; of any attempt with `any`.
   const UncleanDeath* first_unclean_death(bool any = false) const;
+  void note_stopped(TailId id, int64_t at_ns);  // its process was seen stopped by a signal
+  // An answer of a rank to "where are you?"; `listener` is told of each.
+  void note_code(TailId id, CodeSample sample);
+  void on_code(std::function<void(TailId, const CodeSample&)> listener) { on_code_ = std::move(listener); }
   void note(const std::string& text);         // an observer note, once
   void unavailable(const std::string& text);  // "signal: reason", once
 
@@ -117,6 +121,7 @@ class Pipeline {
 
   std::function<void(int)> on_attempt_;
   std::function<void(TailId, RankSource&)> on_away_;
+  std::function<void(TailId, const CodeSample&)> on_code_;
   Engine engine_;
   std::map<TailId, std::unique_ptr<RankSource>> tails_;
   std::set<TailId> refused_;  // for good

@@ -53,6 +53,8 @@ class RankSource {
   // many.
   virtual uint64_t optimizer_ends() const = 0;
   virtual void ask_stamps(uint64_t until_optimizer_ends) = 0;
+  // When it was last seen stopped by a signal (CLOCK_MONOTONIC); 0 = never.
+  virtual int64_t stopped_ns() const = 0;
 
   virtual RankTail* local() { return nullptr; }     // its ring, where that is on this node
   virtual RemoteRank* remote() { return nullptr; }  // else who is told of it

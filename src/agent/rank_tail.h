@@ -68,6 +68,8 @@ class RankTail final : public RankSource {
   // As counted here: records that were lost count by the share of the others.
   uint64_t optimizer_ends() const override;
   void ask_stamps(uint64_t until_optimizer_ends) override;
+  int64_t stopped_ns() const override { return stopped_ns_; }
+  void note_stopped(int64_t at_ns) { stopped_ns_ = at_ns; }
   bool numbers_certain() const override { return numbers_certain_; }
   std::string ended_thread() const override;
   uint64_t steps() const override { return builder_.life().steps + offset_; }
@@ -111,6 +113,7 @@ class RankTail final : public RankSource {
   int64_t cut_ns_ = 0;  // where the ring began after a restart
   std::optional<int> wait_status_;
   uint64_t optimizer_ends_ = 0;  // among the records that were read
+  int64_t stopped_ns_ = 0;
   bool ended_ = false, drained_ = false, taken_ = false, numbers_certain_ = true, copies_on_ = false;
 };
 

@@ -24,7 +24,9 @@ void move(blackbox::Identity& who, int64_t by_ns) {
   for (uint64_t* at : {&who.process_start_ns, &who.anchor_monotonic_ns, &who.life_changed_ns}) move(*at, by_ns);
 }
 
-void move(ProcessNow& now, int64_t by_ns) { move(now.active_ns, by_ns), move(now.last_step_ns, by_ns); }
+void move(ProcessNow& now, int64_t by_ns) {
+  move(now.active_ns, by_ns), move(now.last_step_ns, by_ns), move(now.stopped_ns, by_ns);
+}
 
 void move(RankLife& life, int64_t by_ns) {
   for (int64_t* at : {&life.first_step_ns, &life.end_ns, &life.init_begin_ns, &life.init_end_ns, &life.exception_ns})
@@ -55,6 +57,7 @@ void RemoteRank::take(ProcessNews news, int64_t ahead_ns, bool newest) {
     move(step, ahead_ns);
     put(std::move(step));
   }
+  lines_told_ += static_cast<int>(news.code.size());
   if (!newest || ended_) return;
   now_ = news.now;
   move(now_, ahead_ns);

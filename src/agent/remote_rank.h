@@ -28,6 +28,10 @@ class RemoteRank final : public RankSource {
   void move_by(int64_t ahead_ns);
   // What ask_stamps() asked for since the last call.
   std::optional<uint64_t> take_request() { return std::exchange(stamps_until_, std::nullopt); }
+  // Lines of its code would explain something: its node is asked to sample them, until it is told otherwise.
+  void want_lines(bool on) { wants_lines_ = on; }
+  bool wants_lines() const { return wants_lines_ && !ended_; }
+  int lines_told() const { return lines_told_; }  // answers that came
   bool told_end() const { return told_.ended; }
   uint64_t unsent() const { return now_.unsent; }  // steps that its node dropped
   uint64_t dropped() const { return dropped_; }    // steps that came too late or too many
@@ -53,6 +57,7 @@ class RemoteRank final : public RankSource {
   std::string ended_thread() const override { return ended_thread_; }
   uint64_t optimizer_ends() const override { return now_.optimizer_ends; }
   void ask_stamps(uint64_t until_optimizer_ends) override { stamps_until_ = until_optimizer_ends; }
+  int64_t stopped_ns() const override { return now_.stopped_ns; }
   RemoteRank* remote() override { return this; }
 
  private:
@@ -70,7 +75,8 @@ class RemoteRank final : public RankSource {
   uint64_t given_ = 0;  // behind the newest that was taken
   uint64_t dropped_ = 0;
   std::optional<uint64_t> stamps_until_;
-  bool taken_ = false, ended_ = false;
+  int lines_told_ = 0;
+  bool taken_ = false, ended_ = false, wants_lines_ = false;
 };
 
 }  // namespace stepscope

@@ -59,7 +59,8 @@ std::string run_status(const Snapshot& snapshot, const Pipeline& pipeline, const
   return failed ? "crashed" : "completed";
 }
 
-Snapshot final_snapshot(Pipeline& pipeline, const HostWatch& host, const AgentConfig& config, const RunEnd& end) {
+Snapshot final_snapshot(Pipeline& pipeline, const HostWatch& host, const JobNodes& nodes, const AgentConfig& config,
+                        const RunEnd& end) {
   RunContext context = pipeline.context();
   RunInfo& run = context.run;
   run.name = config.run_name;
@@ -74,6 +75,7 @@ Snapshot final_snapshot(Pipeline& pipeline, const HostWatch& host, const AgentCo
   collect_off_notes(config.run_dir.empty() ? config.shm_dir : config.run_dir, off);
   for (const std::string& reason : off) context.unavailable(reason);
   host.fill(context);
+  nodes.fill(context, end.end_ns);
   Snapshot snapshot = assemble(pipeline.engine(), context);
   snapshot.run.status = run_status(snapshot, pipeline, end);  // a hang that was found is a part of it
   return snapshot;

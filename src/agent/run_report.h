@@ -7,6 +7,7 @@
 
 #include "agent/agent_config.h"
 #include "agent/host_watch.h"
+#include "agent/job_nodes.h"
 #include "agent/pipeline.h"
 #include "agent/run_folder.h"
 #include "diagnose/snapshot.h"
@@ -24,7 +25,8 @@ struct RunEnd {
 std::string run_status(const Snapshot& snapshot, const Pipeline& pipeline, const RunEnd& end);
 
 // The whole snapshot: RunInfo complete, what was sampled and the reasons of recorders that stayed off included.
-Snapshot final_snapshot(Pipeline& pipeline, const HostWatch& host, const AgentConfig& config, const RunEnd& end);
+Snapshot final_snapshot(Pipeline& pipeline, const HostWatch& host, const JobNodes& nodes, const AgentConfig& config,
+                        const RunEnd& end);
 
 // Writes the summary in the formats of every run and those that were asked for. Returns the text.
 std::string write_report(const Snapshot& snapshot, const AgentConfig& config, RunFolder& folder);

@@ -20,7 +20,7 @@ void StopWatch::look(Pipeline& pipeline, RunStore& store, uint64_t now_ns) {
     const bool known = stat && (identity.pid_start_ticks == 0 || stat->start_ticks == identity.pid_start_ticks);
     const bool stopped = known && (stat->state == 'T' || stat->state == 't');
     bool& before = stopped_[identity.pid];
-    if (stopped) pipeline.engine().note_stopped(identity.rank, static_cast<int64_t>(now_ns));
+    if (stopped) pipeline.note_stopped(id, static_cast<int64_t>(now_ns));
     if (stopped && !before) {
       pipeline.note("rank " + std::to_string(identity.rank) + " was stopped by a signal or a debugger about step " +
                     std::to_string(tail.steps()));

@@ -3,6 +3,7 @@
 // does not fit it reads zeros, ok() is false, and what it makes room for is bounded.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <concepts>
 #include <cstdint>
@@ -30,6 +31,7 @@ class WireOut {
     else
       store::put_varint(out_, value);
   }
+  void flag(const bool& value) { num(static_cast<uint8_t>(value)); }
   template <class E>
     requires std::is_enum_v<E>
   void word(const E& value, unsigned) {
@@ -85,6 +87,11 @@ class WireIn {
       value = static_cast<T>(*read);
       if (static_cast<uint64_t>(value) != *read) fail(), value = 0;
     }
+  }
+  void flag(bool& value) {
+    uint8_t bit = 0;
+    num(bit);
+    value = bit != 0;
   }
   // An enumerator below `end`.
   template <class E>
@@ -147,5 +154,28 @@ class WireIn {
   size_t memory_;
   bool ok_ = true;
 };
+
+// Keys and values of a map, in its order.
+template <class A, class K, class V, class Each>
+void table(A& wire, std::map<K, V>& map, size_t most, Each each) {
+  constexpr size_t kNode = 64;
+  if constexpr (A::kWrites) {
+    size_t left = std::min(map.size(), most);
+    wire.num(left);
+    for (auto& [key, value] : map) {
+      if (left-- == 0) break;
+      each(const_cast<K&>(key), value);
+    }
+  } else {
+    map.clear();
+    const size_t count = wire.count(most, kNode + sizeof(K) + sizeof(V));
+    for (size_t i = 0; i < count && wire.ok(); ++i) {
+      K key{};
+      V value{};
+      each(key, value);
+      if (wire.ok()) map.insert_or_assign(std::move(key), std::move(value));
+    }
+  }
+}
 
 }  // namespace stepscope

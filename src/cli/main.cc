@@ -49,6 +49,10 @@ struct RunOptions {
           "seconds of silence that are a hang (default: 5, or 5 steps)");
     value("--flops-per-step,--flops_per_step", "flops_per_step", "FLOPs per rank and step, for MFU");
     value("--peak-flops,--peak_flops", "peak_flops", "peak FLOP/s of one device, where its model is not known");
+    value("--aggregator", "aggregator",
+          "job on several nodes: HOST:PORT where rank 0's node takes the others' part, or off (default: found by "
+          "itself)");
+    value("--secret-file,--secret_file", "secret_file", "what lets nodes in: a file that all nodes have");
     toggle("--disable", "disable", "run the command without observing it");
     value("--compat", "compat", "traceml: the script may import traceml or traceml_ai, which need not be installed");
     launch("--nproc-per-node,--nproc_per_node", "--nproc-per-node", "ranks per node (launches torchrun)");

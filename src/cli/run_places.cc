@@ -34,6 +34,8 @@ RunPlaces make_places(const Settings& settings, const std::string& version, cons
   config.flops_per_step = settings.flops_per_step;
   config.peak_flops = settings.peak_flops;
   config.nonce = nonce;
+  config.aggregator = settings.aggregator;
+  config.node_secret = settings.node_secret;
   if (settings.mode == "dashboard") {
     config.dashboard_token = settings.token.empty() ? random_hex(16) : settings.token;
     config.dashboard_port = settings.port;

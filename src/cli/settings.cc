@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "agent/aggregator_notes.h"
 #include "base/file.h"
 #include "cli/settings_file.h"
 #include "diagnose/thresholds.h"
@@ -149,6 +150,19 @@ Status set_hang_timeout(Settings& s, const std::string& text) {
   return {};
 }
 
+Status set_aggregator(Settings& s, const std::string& text) {
+  if (text != "off") {
+    if (const auto place = parse_place(text); !place) return fail(place.error().message + ", or off");
+  }
+  s.aggregator = text;
+  return {};
+}
+Status set_secret_file(Settings& s, const std::string& text) {
+  if (text.empty()) return fail("must name a file");
+  s.secret_file = text;
+  return {};
+}
+
 struct Row {
   const char* name;  // key in stepscope.toml; the flag with dashes
   const char* variable;
@@ -172,6 +186,8 @@ constexpr Row kRows[] = {
     {"hang_timeout", "STEPSCOPE_HANG_TIMEOUT", nullptr, set_hang_timeout},
     {"flops_per_step", "STEPSCOPE_FLOPS_PER_STEP", nullptr, set_flops_per_step},
     {"peak_flops", "STEPSCOPE_PEAK_FLOPS", nullptr, set_peak_flops},
+    {"aggregator", "STEPSCOPE_AGGREGATOR", nullptr, set_aggregator},
+    {"secret_file", "STEPSCOPE_SECRET_FILE", nullptr, set_secret_file},
     {"set", "STEPSCOPE_SET", nullptr, set_thresholds},
 };
 

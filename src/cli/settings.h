@@ -32,6 +32,9 @@ struct Settings {
   bool stacks = true;                // ranks may be asked for their Python stacks
   std::string on_hang = "report";    // report, stacks, abort
   double hang_timeout_s = 0;         // silence that is a hang; 0 = by the thresholds
+  std::string aggregator;            // of a job on several nodes: HOST:PORT, "off"; "" = found by the job's own store
+  std::string secret_file;           // what lets nodes in: a file that all of them have; "" = a new one for every run
+  std::string node_secret;           // what stands in secret_file
   std::map<std::string, double> thresholds;  // names of spec/rules.toml: --set over [thresholds] of stepscope.toml
 };
 

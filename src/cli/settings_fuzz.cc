@@ -22,8 +22,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!resolved && resolved.error().message.find('\n') != std::string::npos) std::abort();
   if (size == 0) return 0;
   static const std::vector<std::string> kNames = {
-      "mode",   "run_name", "logs_dir",     "interval", "html_report",    "keep_rings", "disable", "compat",
-      "stacks", "on_hang",  "hang_timeout", "silence",  "flops_per_step", "peak_flops", "set"};
+      "mode",           "run_name",   "logs_dir", "interval",   "html_report",  "keep_rings",
+      "disable",        "compat",     "stacks",   "on_hang",    "hang_timeout", "silence",
+      "flops_per_step", "peak_flops", "set",      "aggregator", "secret_file"};
   const std::string& name = kNames[data[0] % kNames.size()];
   const std::string value = text.substr(1);
   const auto as_flag = [&](const std::string& asked) { return asked == name ? std::optional(value) : std::nullopt; };

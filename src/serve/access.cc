@@ -33,6 +33,15 @@ std::string_view cookie_value(std::string_view cookies, std::string_view name) {
   return {};
 }
 
+// What stands behind "Bearer ".
+std::string_view bearer_of(const HttpRequest& request) {
+  constexpr std::string_view kBearer = "bearer ";
+  std::string_view bearer = request.authorization;
+  if (lower(bearer.substr(0, kBearer.size())) != kBearer) bearer = {};
+  bearer.remove_prefix(std::min(kBearer.size(), bearer.size()));
+  return bearer;
+}
+
 }  // namespace
 
 bool same_secret(std::string_view a, std::string_view b) {
@@ -40,6 +49,16 @@ bool same_secret(std::string_view a, std::string_view b) {
   unsigned char differ = 0;
   for (size_t i = 0; i < a.size(); ++i) differ = static_cast<unsigned char>(differ | (a[i] ^ b[i]));
   return differ == 0;
+}
+
+std::optional<HttpAnswer> node_refusal(const HttpRequest& request, const std::string& secret) {
+  if (!request.origin.empty() || !request.fetch_site.empty()) return answer_error(403, "web pages may not send frames");
+  if (!same_secret(bearer_of(request), secret)) {
+    HttpAnswer answer = answer_error(401, "the secret of the run is missing or wrong");
+    answer.fields.emplace_back("WWW-Authenticate", "Bearer realm=\"stepscope nodes\"");
+    return answer;
+  }
+  return std::nullopt;
 }
 
 Access::Access(std::string token, std::string instance, std::set<std::string> hosts)
@@ -52,10 +71,7 @@ std::string Access::cookie() const { return cookie_name_ + "=" + token_ + "; Pat
 bool Access::host_is_ours(const std::string& host) const { return hosts_.contains(without_port(host)); }
 
 bool Access::has_token(const HttpRequest& request, const Target& target) const {
-  constexpr std::string_view kBearer = "bearer ";
-  std::string_view bearer = request.authorization;
-  if (lower(bearer.substr(0, kBearer.size())) != kBearer) bearer = {};
-  bearer.remove_prefix(std::min(kBearer.size(), bearer.size()));
+  const std::string_view bearer = bearer_of(request);
   const auto parameter = target.parameters.find("token");
   return same_secret(bearer, token_) || same_secret(cookie_value(request.cookie, cookie_name_), token_) ||
          (parameter != target.parameters.end() && same_secret(parameter->second, token_));

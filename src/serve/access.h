@@ -8,6 +8,8 @@
 //   or the
 //            cookie that the front page sets. Compared in constant time.
 //   method   GET and HEAD: nothing can be changed.
+// Frames of other nodes come by their own way (node_refusal) with the secret of the run; neither opens the other's
+// door.
 #pragma once
 
 #include <optional>
@@ -21,6 +23,9 @@ namespace stepscope {
 
 // Cost and time depend on the lengths only.
 bool same_secret(std::string_view a, std::string_view b);
+
+// Of a POST of frames: only a program that knows the run's secret, and no web page. `secret` "" = nobody.
+std::optional<HttpAnswer> node_refusal(const HttpRequest& request, const std::string& secret);
 
 class Access {
  public:

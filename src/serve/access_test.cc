@@ -67,5 +67,28 @@ TEST(Access, SecretsAreTheSameOnlyWhole) {
   EXPECT_FALSE(same_secret("", ""));
 }
 
+TEST(Access, FramesNeedTheSecretOfTheRunAndNoBrowser) {
+  const std::string secret = "fedcba9876543210fedcba9876543210";
+  const auto status_of = [&](const std::string& authorization, const std::string& origin = "",
+                             const std::string& site = "", const std::string& known = "") {
+    const HttpRequest request{.method = "POST",
+                              .target = "/api/v1/nodes/frames",
+                              .host = "10.0.0.1",
+                              .origin = origin,
+                              .fetch_site = site,
+                              .authorization = authorization,
+                              .cookie = "stepscope-f00d=" + secret};
+    const auto refused = node_refusal(request, known.empty() ? secret : known);
+    return refused ? refused->status : 0;
+  };
+  EXPECT_EQ(status_of("Bearer " + secret), 0);
+  EXPECT_EQ(status_of("Bearer " + std::string(kToken)), 401);
+  EXPECT_EQ(status_of(""), 401);
+  EXPECT_EQ(status_of("Bearer "), 401);
+  EXPECT_EQ(status_of(secret), 401);
+  EXPECT_EQ(status_of("Bearer " + secret, "http://10.0.0.1"), 403);
+  EXPECT_EQ(status_of("Bearer " + secret, "", "same-origin"), 403);
+}
+
 }  // namespace
 }  // namespace stepscope

@@ -27,6 +27,7 @@ const char* reason_of(int status) {
     case 404: return "Not Found";
     case 405: return "Method Not Allowed";
     case 408: return "Request Timeout";
+    case 409: return "Conflict";
     case 413: return "Payload Too Large";
     case 421: return "Misdirected Request";
     case 422: return "Unprocessable Content";

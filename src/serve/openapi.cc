@@ -62,20 +62,43 @@ Json answers_of(const RouteInfo& route) {
   return out;
 }
 
+// Only a server that takes part in a run over several nodes has it; others answer 404.
+Json frames_post(const RouteInfo& route) {
+  const Json bytes = {{std::string(route.type), {{"schema", {{"type", "string"}, {"format", "binary"}}}}}};
+  Json answers = {{"200", {{"description", "Taken in"}, {"content", bytes}}}};
+  answers["400"] = error_answer("No frame");
+  answers["401"] = error_answer("The secret is missing or wrong");
+  answers["403"] = error_answer("A web page asks");
+  answers["404"] = error_answer("This server takes no frames");
+  answers["408"] = error_answer("The frame took too long to arrive");
+  answers["409"] = error_answer("The sender is of another version");
+  answers["413"] = error_answer("The frame is too large");
+  answers["503"] = error_answer("Too much waits to be taken in; to be sent again");
+  return {{"summary", route.summary},
+          {"security", {{{"secret", Json::array()}}}},
+          {"requestBody", {{"required", true}, {"content", bytes}}},
+          {"responses", std::move(answers)}};
+}
+
 }  // namespace
 
 std::string openapi_json() {
   Json paths = Json::object();
   for (const RouteInfo& route : routes())
-    paths[std::string(route.path)]["get"] = {
-        {"summary", route.summary}, {"parameters", parameters_of(route)}, {"responses", answers_of(route)}};
+    if (route.route == Route::kNodeFrames)
+      paths[std::string(route.path)]["post"] = frames_post(route);
+    else
+      paths[std::string(route.path)]["get"] = {
+          {"summary", route.summary}, {"parameters", parameters_of(route)}, {"responses", answers_of(route)}};
   const Json bearer = {{"type", "http"}, {"scheme", "bearer"}};
+  const Json secret = {{"type", "http"}, {"scheme", "bearer"}, {"description", "the secret of the run, not the token"}};
   const Json out = {
       {"openapi", "3.1.0"},
       {"info", {{"title", "stepscope"}, {"version", "1"}}},
       {"security", {{{"token", Json::array()}}}},
       {"paths", std::move(paths)},
-      {"components", {{"securitySchemes", {{"token", bearer}}}, {"schemas", Json::parse(api_schemas())}}}};
+      {"components",
+       {{"securitySchemes", {{"token", bearer}, {"secret", secret}}}, {"schemas", Json::parse(api_schemas())}}}};
   return out.dump(1) + "\n";
 }
 

@@ -30,7 +30,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   // Nobody comes in without the token.
   if (!refused && text.find(access.token()) == std::string::npos && request.target.find('%') == std::string::npos)
     std::abort();
+  // Nor does a frame without the secret, and the token is none.
+  static const std::string secret = "fedcba9876543210fedcba9876543210";
+  if (!node_refusal(request, secret) && request.authorization.find(secret) == std::string::npos) std::abort();
+  if (!node_refusal(request, "")) std::abort();
   const auto call = parse_call(*target);
+  if (takes_body(*target) != (call && call->route == Route::kNodeFrames)) std::abort();
   if (!call) return call.error().status >= 400 ? 0 : (std::abort(), 0);
   if (call->bins < 1 || call->bins > kMaxBins || call->from < 0 || call->from > kMaxStep) std::abort();
   if (call->run.find('/') != std::string::npos || call->run == "..") std::abort();

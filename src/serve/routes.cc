@@ -75,6 +75,12 @@ const std::vector<RouteInfo>& table() {
        {{"run", Kind::kRun, true, "name of the run"}}},
       {Route::kMetrics, "/metrics", "Live runs as Prometheus text", "text/plain", "", {}},
       {Route::kOpenApi, "/openapi.json", "This description", kJson, "OpenApi", {}},
+      {Route::kNodeFrames,
+       "/api/v1/nodes/frames",
+       "One frame of another node's agent; the answer says what has arrived",
+       "application/octet-stream",
+       "",
+       {}},
   };
   return rows;
 }
@@ -165,6 +171,11 @@ std::expected<Call, HttpAnswer> with_parameters(const RouteInfo& info, const Tar
 }  // namespace
 
 std::span<const RouteInfo> routes() { return table(); }
+
+bool takes_body(const Target& target) {
+  const auto call = parse_call(target);
+  return call && call->route == Route::kNodeFrames;
+}
 
 std::expected<Call, HttpAnswer> parse_call(const Target& target) {
   for (const RouteInfo& info : table()) {

@@ -32,6 +32,7 @@ enum class Route : uint8_t {
   kEvents,
   kMetrics,
   kOpenApi,
+  kNodeFrames,  // POST alone; everything else is GET and HEAD
 };
 
 // Which figure of a rank's step a heat map shows.
@@ -68,6 +69,9 @@ struct RouteInfo {
 };
 
 std::span<const RouteInfo> routes();
+
+// The one route that takes a body.
+bool takes_body(const Target& target);
 
 // What is wrong is an answer with 400, 404 or 422 and one line.
 std::expected<Call, HttpAnswer> parse_call(const Target& target);

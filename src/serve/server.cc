@@ -25,7 +25,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr seconds kHeaderTime{10}, kIdleTime{60}, kWriteTime{15};
+constexpr seconds kHeaderTime{10}, kIdleTime{60}, kWriteTime{15}, kFrameTime{15}, kTakeTime{5};
 constexpr milliseconds kAcceptPause{100};
 constexpr auto kNoThrow = asio::as_tuple(asio::use_awaitable);
 
@@ -82,6 +82,8 @@ std::string of_status(int status) {
          : status == 408 ? "the request took too long to arrive"
                          : "this is no HTTP request";
 }
+
+std::string frame_status(int status) { return status == 413 ? "the frame is too large" : of_status(status); }
 
 }  // namespace
 
@@ -157,10 +159,55 @@ struct Server::Impl {
     }
   }
 
+  // Waits until the owner has looked at the frame. Nothing: the gate is full, or the owner has no time.
+  asio::awaitable<std::optional<FrameReply>> taken_in(std::string bytes) {
+    struct Pending {
+      asio::steady_timer done;
+      std::optional<FrameReply> reply;
+    };
+    auto pending = std::make_shared<Pending>(Pending{asio::steady_timer(io, kTakeTime), std::nullopt});
+    const bool put = options.frames->put(std::move(bytes), [this, pending](FrameReply reply) {
+      asio::post(io, [pending, reply = std::move(reply)]() mutable {
+        pending->reply = std::move(reply);
+        pending->done.cancel();
+      });
+    });
+    if (put) co_await pending->done.async_wait(kNoThrow);
+    co_return std::move(pending->reply);
+  }
+
+  // A body is read only from who knows the secret. False: the connection is over.
+  asio::awaitable<bool> take_frame(beast::tcp_stream& stream, beast::flat_buffer& buffer,
+                                   http::request_parser<http::string_body>& parser, const HttpRequest& request,
+                                   bool keep_alive) {
+    if (const auto refused = node_refusal(request, options.frames->secret())) {
+      co_await send(stream, *refused, false, false);
+      co_return false;
+    }
+    stream.expires_after(kFrameTime);
+    const auto [error, bytes] = co_await http::async_read(stream, buffer, parser, kNoThrow);
+    if (error) {
+      const int status = status_of(error);
+      if (status > 0) co_await send(stream, answer_error(status, frame_status(status)), false, false);
+      co_return false;
+    }
+    auto reply = co_await taken_in(std::move(parser.get().body()));
+    HttpAnswer answer;
+    if (!reply) {
+      answer = answer_error(503, "too much waits to be taken in; send it again");
+      answer.fields.emplace_back("Retry-After", "1");
+    } else if (reply->status != 200) {
+      answer = answer_error(reply->status, reply->body);
+    } else {
+      answer = answer_with(200, "application/octet-stream", std::move(reply->body));
+    }
+    co_return co_await send(stream, answer, keep_alive, false) && keep_alive;
+  }
+
   // False: the connection is over.
-  asio::awaitable<bool> serve(beast::tcp_stream& stream, const HttpRequest& request, bool keep_alive) {
+  asio::awaitable<bool> serve(beast::tcp_stream& stream, const HttpRequest& request, const Result<Target>& target,
+                              bool keep_alive) {
     const bool head_only = request.method == "HEAD";
-    const auto target = parse_target(request.target);
     if (!target)
       co_return co_await send(stream, answer_error(400, target.error().message), keep_alive, head_only) && keep_alive;
     if (auto refused = access.refusal(request, *target)) {
@@ -176,7 +223,9 @@ struct Server::Impl {
       co_return false;
     }
     HttpAnswer answer;
-    if (call->route == Route::kAsset) {
+    if (call->route == Route::kNodeFrames) {
+      answer = answer_error(options.frames ? 405 : 404, options.frames ? "frames are posted" : "no frames here");
+    } else if (call->route == Route::kAsset) {
       answer = asset_answer(call->asset, request.if_none_match);
       if (call->asset.empty()) answer.fields.emplace_back("Set-Cookie", access.cookie());
     } else {
@@ -198,16 +247,26 @@ struct Server::Impl {
     for (bool first = true;; first = false) {
       http::request_parser<http::string_body> parser;
       parser.header_limit(kMaxHeaderBytes);
-      parser.body_limit(0);
+      parser.body_limit(options.frames ? FrameGate::kMaxFrameBytes : 0);
       stream.expires_after(first ? kHeaderTime : kIdleTime);
-      const auto [error, bytes] = co_await http::async_read(stream, buffer, parser, kNoThrow);
+      const auto [error, bytes] = co_await http::async_read_header(stream, buffer, parser, kNoThrow);
       if (error) {
         const int status = parser.is_header_done() || buffer.size() > 0 || bytes > 0 ? status_of(error) : 0;
         if (status > 0) co_await send(stream, answer_error(status, of_status(status)), false, false);
         break;
       }
       const HttpRequest request = plain(parser.get());
-      if (!co_await serve(stream, request, parser.get().keep_alive())) break;
+      const bool keep_alive = parser.get().keep_alive();
+      const auto target = parse_target(request.target);
+      if (options.frames && request.method == "POST" && target && takes_body(*target)) {
+        if (!co_await take_frame(stream, buffer, parser, request, keep_alive)) break;
+        continue;
+      }
+      if (!parser.is_done()) {
+        co_await send(stream, answer_error(413, of_status(413)), false, false);
+        break;
+      }
+      if (!co_await serve(stream, request, target, keep_alive)) break;
     }
     stream.socket().shutdown(tcp::socket::shutdown_send, ignored);
   }
@@ -222,7 +281,7 @@ struct Server::Impl {
         co_await pause.async_wait(kNoThrow);
         continue;
       }
-      if (connections.load() >= kMaxConnections) continue;  // closed
+      if (connections.load() >= (options.frames ? kMaxNodeConnections : kMaxConnections)) continue;  // closed
       ++connections;
       asio::co_spawn(io, session(std::move(socket)), asio::detached);
     }
@@ -277,6 +336,7 @@ void Server::stop(int grace_ms) {
   if (impl_->thread.joinable()) impl_->thread.join();
   impl_->worker.stop();
   impl_->worker.join();
+  if (impl_->options.frames) impl_->options.frames->close();  // what waits there would answer to us
 }
 
 }  // namespace stepscope

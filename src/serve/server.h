@@ -1,9 +1,11 @@
-// The HTTP server: one listener for browser, API, events and metrics. HTTP/1.1 with keep-alive, GET and HEAD.
+// The HTTP server: one listener for browser, API, events, metrics and frames of other nodes. HTTP/1.1 with keep-alive;
+// GET and HEAD, and POST of frames where there is a gate for them.
 //
 // Threads: two of its own. One does all input and output, one works out answers; whoever owns a Server only starts and
-// stops it and is never waited for nor waits, but in stop(). Limits: kMaxConnections, kMaxHeaderBytes, no bodies, time
-// for a request's header, between requests and for writing; a browser that stops reading is dropped; more than
-// kMaxWaiting calls at once are refused (503). Nothing throws out of here. Who may read: access.h.
+// stops it and is never waited for nor waits, but in stop(). Limits: connections, kMaxHeaderBytes, no bodies but frames
+// of FrameGate::kMaxFrameBytes from senders that know the secret, time for a request's header, for a frame, between
+// requests and for writing; a browser that stops reading is dropped; more than kMaxWaiting calls at once are refused
+// (503). Nothing throws out of here. Who may read and send: access.h.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +14,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "serve/frame_gate.h"
 #include "serve/run_shelf.h"
 
 namespace stepscope {
@@ -22,12 +25,15 @@ struct ServerOptions {
   std::string token;                  // at least 16 characters
   std::set<std::string> hosts;        // further names that it may be called by
   int event_interval_ms = 250;
+  std::shared_ptr<FrameGate> frames;  // null: none are taken. Served on the thread that stops the server
   ShelfOptions shelf;
 };
 
 class Server {
  public:
-  static constexpr size_t kMaxConnections = 512, kMaxHeaderBytes = 16384, kMaxWaiting = 128;
+  // Browsers keep a few open each, every node of a run one.
+  static constexpr size_t kMaxConnections = 512, kMaxNodeConnections = 4096;
+  static constexpr size_t kMaxHeaderBytes = 16384, kMaxWaiting = 128;
 
   // One line where the address cannot be listened on.
   static Result<std::unique_ptr<Server>> start(ServerOptions options);

@@ -190,6 +190,162 @@ TEST_F(ServerTest, ConnectionsBeyondTheLimitAreClosed) {
   EXPECT_TRUE(read_until(held.front(), "\r\n").starts_with("HTTP/1.1 200 "));
 }
 
+constexpr const char* kSecret = "fedcba9876543210fedcba9876543210";
+
+// With a gate for frames, and an owner's thread that takes them up.
+class NodeServerTest : public ServerTest {
+ protected:
+  void SetUp() override {
+    ServerTest::SetUp();
+    ServerOptions options;
+    options.token = kToken;
+    options.frames = gate_;
+    options.shelf.load = [](const std::string&) { return fail("no file in this test"); };
+    auto server = Server::start(options);
+    ASSERT_TRUE(server) << server.error().message;
+    server_ = std::move(*server);
+  }
+
+  static std::string post(std::string_view frame, const std::string& secret = kSecret, const std::string& fields = "",
+                          const std::string& path = "/api/v1/nodes/frames") {
+    return "POST " + path + " HTTP/1.1\r\nHost: node-0\r\nAuthorization: Bearer " + secret + "\r\n" + fields +
+           "Content-Length: " + std::to_string(frame.size()) + "\r\n\r\n" + std::string(frame);
+  }
+  // Takes frames up until one has come or time is up.
+  size_t serve(const std::function<FrameReply(std::string_view)>& take, int most_ms = 5000) {
+    for (int waited_ms = 0; waited_ms < most_ms; ++waited_ms) {
+      if (const size_t count = gate_->serve(take)) return count;
+      pollfd wait{gate_->fd(), POLLIN, 0};
+      ::poll(&wait, 1, 1);
+    }
+    return 0;
+  }
+
+  std::shared_ptr<FrameGate> gate_ = std::make_shared<FrameGate>(kSecret);
+};
+
+TEST_F(NodeServerTest, FramesComeInWholeAndAreAnswered) {
+  const Fd fd = connected();
+  for (int round = 0; round < 3; ++round) {
+    const std::string frame = std::string("\0\r\n\xff", 4) + std::string(200'000, static_cast<char>('a' + round));
+    write(fd, post(frame));
+    std::string got;
+    ASSERT_EQ(
+        serve([&](std::string_view bytes) { return got = bytes, FrameReply{200, "taken " + std::to_string(round)}; }),
+        1u);
+    EXPECT_EQ(got, frame);
+    const std::string answer = read_until(fd, "taken " + std::to_string(round));
+    EXPECT_TRUE(answer.starts_with("HTTP/1.1 200 OK\r\n")) << answer;
+    EXPECT_NE(answer.find("Content-Length: 7\r\n"), std::string::npos) << answer;
+  }
+  write(fd, post("old"));
+  serve([](std::string_view) { return FrameReply{409, "frames of version 1, not 2"}; });
+  const std::string refused = read_until(fd, "not 2");
+  EXPECT_TRUE(refused.starts_with("HTTP/1.1 409 Conflict\r\n")) << refused;
+  EXPECT_NE(refused.find("frames of version 1, not 2"), std::string::npos);
+}
+
+TEST_F(NodeServerTest, WithoutTheSecretNothingOfABodyIsRead) {
+  const auto told = [&](const std::string& bytes) {
+    const Fd fd = connected();
+    (void)::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    return read_until(fd, "");
+  };
+  const std::string head = "POST /api/v1/nodes/frames HTTP/1.1\r\nHost: x\r\n";
+  // Answered at once and closed, although the bodies that they speak of never come.
+  EXPECT_TRUE(told(head + "Content-Length: 1000000\r\n\r\n").starts_with("HTTP/1.1 401 "));
+  EXPECT_TRUE(
+      told(head + "Authorization: Bearer " + kToken + "\r\nContent-Length: 9\r\n\r\n").starts_with("HTTP/1.1 401 "));
+  EXPECT_TRUE(told(head + "Authorization: Bearer " + kSecret + "\r\nOrigin: http://a\r\nContent-Length: 9\r\n\r\n")
+                  .starts_with("HTTP/1.1 403 "));
+  EXPECT_TRUE(told(post("x", kSecret, "", "/api/v1/runs")).starts_with("HTTP/1.1 413 "));
+  EXPECT_TRUE(told(post("", kSecret, "Connection: close\r\n", "/api/v1/runs")).starts_with("HTTP/1.1 405 "));
+  // The secret opens nothing else, the token no frames.
+  EXPECT_TRUE(told("GET /api/v1/runs HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer " + std::string(kSecret) +
+                   "\r\nConnection: close\r\n\r\n")
+                  .starts_with("HTTP/1.1 401 "));
+  EXPECT_TRUE(asked("/api/v1/nodes/frames").starts_with("HTTP/1.1 405 "));
+  EXPECT_EQ(serve([](std::string_view) { return FrameReply{}; }, 20), 0u);
+}
+
+TEST_F(NodeServerTest, TooLargeAndHalfFramesAreRefused) {
+  const auto told = [&](const std::string& bytes) {
+    const Fd fd = connected();
+    (void)::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    ::shutdown(fd.get(), SHUT_WR);
+    return read_until(fd, "");
+  };
+  const std::string head =
+      "POST /api/v1/nodes/frames HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + std::string(kSecret) + "\r\n";
+  EXPECT_TRUE(told(head + "Content-Length: " + std::to_string(FrameGate::kMaxFrameBytes + 1) + "\r\n\r\n")
+                  .starts_with("HTTP/1.1 413 "));
+  EXPECT_TRUE(told(head + "Content-Length: 99999999999999999999\r\n\r\n").starts_with("HTTP/1.1 400 "));
+  EXPECT_TRUE(told(head + "Transfer-Encoding: chunked\r\n\r\nzz\r\n").starts_with("HTTP/1.1 400 "));
+  std::string chunks;
+  for (size_t i = 0; i <= FrameGate::kMaxFrameBytes / 0x20000; ++i)
+    chunks += "20000\r\n" + std::string(0x20000, 'x') + "\r\n";
+  EXPECT_TRUE(told(head + "Transfer-Encoding: chunked\r\n\r\n" + chunks).starts_with("HTTP/1.1 413 "));
+  EXPECT_TRUE(told(head + "Content-Length: 10\r\n\r\nhalf").find("200") == std::string::npos);
+  EXPECT_EQ(serve([](std::string_view) { return FrameReply{}; }, 20), 0u);
+}
+
+TEST_F(NodeServerTest, ASlowBodyHoldsUpNobody) {
+  const Fd slow = connected();
+  const std::string whole = post("slow frame");
+  write(slow, whole.substr(0, whole.size() - 3));
+  std::vector<Fd> others;
+  for (int i = 0; i < 600; ++i) {  // more than browsers may open
+    others.push_back(connected());
+    write(others.back(), post("quick"));
+  }
+  size_t taken = 0;
+  while (taken < others.size()) {
+    const size_t some = serve([](std::string_view bytes) { return FrameReply{200, std::string(bytes)}; });
+    if (some == 0) break;
+    taken += some;
+  }
+  EXPECT_EQ(taken, others.size());
+  for (const Fd& fd : others) EXPECT_TRUE(read_until(fd, "quick").starts_with("HTTP/1.1 200 "));
+  write(slow, whole.substr(whole.size() - 3));
+  EXPECT_EQ(serve([](std::string_view bytes) { return FrameReply{200, std::string(bytes)}; }), 1u);
+  EXPECT_NE(read_until(slow, "slow frame").find("200 OK"), std::string::npos);
+}
+
+TEST_F(NodeServerTest, AFullGateAsksForTheFrameAgain) {
+  for (size_t i = 0; i < FrameGate::kMaxWaitingBytes / FrameGate::kMaxFrameBytes; ++i)
+    ASSERT_TRUE(gate_->put(std::string(FrameGate::kMaxFrameBytes, 'x'), [](const FrameReply&) {}));
+  EXPECT_FALSE(gate_->put("one more", [](const FrameReply&) {}));
+  const Fd fd = connected();
+  write(fd, post("frame"));
+  const std::string full = read_until(fd, "send it again");
+  EXPECT_TRUE(full.starts_with("HTTP/1.1 503 ")) << full;
+  EXPECT_NE(full.find("Retry-After: 1"), std::string::npos);
+  serve([](std::string_view) { return FrameReply{}; });
+  write(fd, post("frame"));
+  EXPECT_EQ(serve([](std::string_view) { return FrameReply{200, "in"}; }), 1u);
+  EXPECT_TRUE(read_until(fd, "in").starts_with("HTTP/1.1 200 "));
+}
+
+TEST_F(NodeServerTest, StopsWhileFramesWait) {
+  const Fd waits = connected(), half = connected();
+  write(waits, post("never taken up"));
+  write(half, post("half a frame").substr(0, 100));
+  pollfd wait{gate_->fd(), POLLIN, 0};
+  EXPECT_EQ(::poll(&wait, 1, 5000), 1);
+  const uint64_t begin_ns = monotonic_ns();
+  server_->stop();
+  EXPECT_LT(monotonic_ns() - begin_ns, 2'000'000'000u);
+  EXPECT_FALSE(gate_->put("late", [](const FrameReply&) {}));
+  EXPECT_EQ(gate_->serve([](std::string_view) { return FrameReply{}; }), 0u);
+  server_.reset();
+  EXPECT_EQ(read_until(waits, ""), "");
+}
+
+TEST_F(ServerTest, WithoutAGateNoFramesAreTaken) {
+  EXPECT_TRUE(asked("/api/v1/nodes/frames").starts_with("HTTP/1.1 404 "));
+  EXPECT_TRUE(asked("/api/v1/nodes/frames", "Connection: close\r\n", "POST").starts_with("HTTP/1.1 405 "));
+}
+
 TEST(Server, AnAddressThatCannotBeHadIsSaid) {
   ServerOptions options;
   options.token = kToken;

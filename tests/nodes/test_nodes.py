@@ -1,4 +1,4 @@
-"""Jobs of several nodes in network namespaces: what one node's verdict may say of ranks that it does not see."""
+"""Jobs of several nodes in network namespaces: one verdict for the whole job, and what a node says of ranks it does not see."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from netns import Nodes, unavailable
-from node_runs import run_job
+from node_runs import end_job, run_job, start_job
 
-from jobs import environment, python
+from jobs import ROOT, environment, python
 
 UNSEEN = (2, 3)  # the ranks of node 1
 
@@ -69,3 +69,39 @@ def test_node_0_alone_accuses_nobody_and_says_why(tmp_path: Path) -> None:
     assert not kinds & {"COMM_BOUND", "BALANCED", "COMPUTE_BOUND"} and not [k for k in kinds if "STRAGGLER" in k], kinds
     assert not [f for f in node0.findings if set(f["ranks"]) & set(UNSEEN) and f["kind"] != "INCOMPLETE_DATA"]
     assert any("2 of 4 ranks were seen" in f["title"] + str(f["evidence"]) for f in node0.loud()), node0.loud()
+
+
+@pytest.mark.slow
+def test_node_0_names_the_straggler_of_node_1(tmp_path: Path) -> None:
+    with Nodes(2) as nodes:
+        node0, node1 = run_job(nodes, tmp_path, [0, 1], "--steps", "120", "--fault", "2:backward:40:sleep")
+    node0.check()
+    node1.check()
+    ranks = [(f["kind"], f["ranks"], f["phase"]) for f in node0.loud() if f["ranks"]]
+    assert ranks == [("COMPUTE_STRAGGLER", [2], "backward")], node0.stdout + node0.stderr
+    assert node0.summary["observer"]["coverage"] == 1.0
+    assert node0.summary["run"]["ranks_seen"] == 4
+    assert f"the verdict of the whole job is on node0: {tmp_path}/node0" in node1.stdout, node1.stdout
+
+
+@pytest.mark.slow
+def test_node_0_names_the_rank_of_node_1_that_stands_still(tmp_path: Path) -> None:
+    job = ROOT / "tests" / "launch" / "hang_job.py"
+    with Nodes(2) as nodes:
+        started = start_job(nodes, tmp_path, [0, 1], job, "sleeps", ranks=1, env={"HANG_SECONDS": "15"})
+        node0, node1 = end_job(started, tmp_path, [0, 1])
+    assert node0.rc != 0 and node1.rc != 0  # by the group's timeout
+    hang = next(f for f in node0.loud() if f["kind"] == "HANG")
+    assert (hang["ranks"], hang["victims"], hang["cause"]) == ([1], [0], "rank_silent"), node0.stdout
+    assert "hang_job.py" in hang["title"] and "sleeps" in hang["title"] + str(hang["evidence"]), hang
+
+
+@pytest.mark.slow
+def test_a_rank_of_node_1_that_raises_is_lost_to_the_job(tmp_path: Path) -> None:
+    job = ROOT / "tests" / "launch" / "hang_job.py"
+    with Nodes(2) as nodes:
+        started = start_job(nodes, tmp_path, [0, 1], job, "fails", ranks=1, env={"HANG_SECONDS": "15"})
+        node0, node1 = end_job(started, tmp_path, [0, 1])
+    assert node0.rc != 0 and node1.rc != 0
+    lost = [f for f in node0.loud() if f["kind"] == "RANK_LOST"]
+    assert [f["ranks"] for f in lost if "bad batch" in f["title"] + str(f["evidence"])] == [[1]], node0.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from types import ModuleType
 from typing import Any
 
@@ -25,6 +26,20 @@ def _joined(torch: ModuleType) -> None:
     names.fact("backend", dist.get_backend())
     groups.rescan()
     _tell_timeout(torch)
+    _meet_nodes(torch, dist.get_rank(), world)
+
+
+def _meet_nodes(torch: ModuleType, rank: int, world: int) -> None:
+    """Ranks on other nodes: their agents and ours are told of each other (nodes.py). One node: nothing at all."""
+    if world == 1 or opening.environment_int("LOCAL_WORLD_SIZE", 0) == world or "STEPSCOPE_SHM" not in os.environ:
+        return
+    try:
+        from stepscope.hooks import nodes
+
+        if nodes.elsewhere(world):
+            nodes.meet(torch, rank)
+    except Exception as error:
+        names.unavailable("nodes", f"{type(error).__name__}: {error}")
 
 
 def _tell_timeout(torch: ModuleType) -> None:
@@ -78,6 +93,8 @@ def _wrap_destroy(original: Any) -> Any:
         if whole:
             native.mark(k.TEARDOWN, k.BEGIN)
             native.set_life(k.LIFE_TEARDOWN)
+            if nodes := sys.modules.get("stepscope.hooks.nodes"):
+                nodes.leave()
         try:
             groups.release(None if whole else group)
         except Exception:

@@ -1,0 +1,145 @@
+#include "agent/node_traffic.h"
+
+#include <arpa/inet.h>
+#include <sys/stat.h>
+
+#include <utility>
+
+#include "agent/node_uplink.h"
+#include "base/file.h"
+#include "base/random_hex.h"
+
+namespace stepscope {
+namespace {
+
+constexpr uint64_t kLookNs = 50'000'000, kLookAgainNs = 1'000'000'000;
+
+// When a file was written, 0 = it is not there.
+int64_t written_ns(const std::string& path) {
+  struct stat info;
+  if (::lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return 0;
+  return static_cast<int64_t>(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec;
+}
+
+bool is_numeric(const std::string& host) {
+  in6_addr room;
+  return ::inet_pton(AF_INET, host.c_str(), &room) == 1 || ::inet_pton(AF_INET6, host.c_str(), &room) == 1;
+}
+
+}  // namespace
+
+NodeTraffic::NodeTraffic(TrafficOptions options, Watch watch)
+    : options_(std::move(options)), watch_(std::move(watch)) {}
+
+void NodeTraffic::look(bool rank_zero, uint64_t now_ns) {
+  if (options_.aggregator == "off" || gave_up_ || now_ns < next_look_ns_) return;
+  next_look_ns_ = now_ns + (role_ == Role::kAlone ? kLookNs : kLookAgainNs);
+  if (options_.aggregator.empty()) return look_at_notes();
+  const auto place = parse_place(options_.aggregator);
+  if (!place) return;
+  if (rank_zero && !door_) open_door(is_numeric(place->host) ? place->host : "0.0.0.0", place->port, place->host);
+  if (!rank_zero && !door_ && !uplink_) send_to({*place, place->host, ""});
+}
+
+void NodeTraffic::look_at_notes() {
+  if (options_.shm_dir.empty()) return;
+  const std::string wish_path = path_join(options_.shm_dir, kWishFile);
+  const std::string found_path = path_join(options_.shm_dir, kFoundFile);
+  const int64_t wished_ns = written_ns(wish_path), found_ns = written_ns(found_path);
+  const int64_t newest_ns = std::max(wished_ns, found_ns);
+  if (newest_ns <= seen_ns_) return;
+  seen_ns_ = newest_ns;
+  const auto text = read_file(wished_ns >= found_ns ? wish_path : found_path, kMaxNoteBytes + 1);
+  if (!text) return;
+  if (wished_ns >= found_ns) {
+    if (const auto wish = read_wish(*text)) open_door(wish->listen, 0, wish->tell);
+  } else if (auto offer = read_offer(*text)) {
+    send_to(std::move(*offer));
+  }
+}
+
+void NodeTraffic::open_door(const std::string& listen, uint16_t port, const std::string& tell) {
+  uplink_.reset();
+  role_ = Role::kAggregates;
+  const std::string offer_path = options_.shm_dir.empty() ? "" : path_join(options_.shm_dir, kOfferFile);
+  if (!door_ && options_.open_door) {
+    DoorPlace place{listen, port, options_.secret};
+    // An agent before this one may have opened it: where it was, and with its secret, it is found again.
+    const auto before = offer_path.empty() ? fail("") : read_file(offer_path, kMaxNoteBytes + 1);
+    const auto offered = before ? read_offer(*before) : std::unexpected(before.error());
+    if (offered && place.port == 0) place.port = offered->place.port;
+    if (place.secret.empty() && offered) place.secret = offered->place.secret;
+    if (place.secret.empty()) place.secret = random_hex(16);
+    mine_.place = {tell, 0, place.secret};
+    auto door = options_.open_door(place);
+    if (!door && offered && port == 0) place.port = 0, door = options_.open_door(place);
+    if (!door) {
+      gave_up_ = true;
+      role_ = Role::kAlone;
+      lines_.push_back("the other nodes are not seen: " + door.error().message + " (the training goes on)");
+      return;
+    }
+    door_ = std::move(*door);
+    watch_(door_->fd());
+  }
+  if (!door_) return;
+  mine_.place.host = tell, mine_.place.port = door_->port();
+  mine_.node = options_.node, mine_.run_dir = options_.run_dir;
+  AggregatorOffer offer = mine_;
+  if (!options_.secret.empty()) offer.place.secret.clear();
+  if (!offer_path.empty()) (void)write_file_atomic(offer_path, write_offer(offer));
+}
+
+void NodeTraffic::send_to(const AggregatorOffer& offer) {
+  AggregatorOffer whole = offer;
+  if (!options_.secret.empty()) whole.place.secret = options_.secret;
+  const AggregatorPlace &to = whole.place, &now = theirs_.place;
+  if (door_ && to.host == mine_.place.host && to.port == mine_.place.port) return;  // ourselves
+  if (uplink_ && to.host == now.host && to.port == now.port && to.secret == now.secret) return;
+  if (!is_secret(to.secret)) {
+    lines_.push_back("the aggregator on " + place_text(to) +
+                     " wants a secret from a file: set STEPSCOPE_SECRET_FILE on this node, too");
+    gave_up_ = true;
+    return;
+  }
+  theirs_ = std::move(whole);
+  uplink_ = open_node_uplink(theirs_.place);
+  was_up_ = refused_told_ = false;
+  role_ = uplink_ ? Role::kSends : Role::kAlone;
+  if (uplink_) watch_(uplink_->fd());
+}
+
+void NodeTraffic::turn(const FrameWork& work) {
+  if (door_) door_->serve(work.take);
+  if (!uplink_) return;
+  NodeReply reply;
+  if (uplink_->answer(reply)) {
+    was_up_ = was_up_ || reply.status == 200;
+    work.answered(reply);
+  }
+  if (work.next && uplink_->idle())
+    if (auto frame = work.next()) uplink_->send(std::move(*frame));
+  if (uplink_->state() == NodeUplink::State::kRefused && !refused_told_) {
+    refused_told_ = true;
+    lines_.push_back("the aggregator on " + place_text(theirs_.place) + " does not take this node's part: " +
+                     uplink_->reason() + " (the training goes on, with a verdict of its own here)");
+  }
+}
+
+bool NodeTraffic::can_deliver() const { return uplink_ && uplink_->state() != NodeUplink::State::kRefused; }
+
+std::vector<std::string> NodeTraffic::take_lines() { return std::exchange(lines_, {}); }
+
+std::string NodeTraffic::verdict_note() const {
+  if (role_ != Role::kSends) return "";
+  const std::string where = place_text(theirs_.place);
+  if (was_up_) {
+    const std::string node = theirs_.node.empty() ? where : theirs_.node;
+    return "the verdict of the whole job is on " + node + (theirs_.run_dir.empty() ? "" : ": " + theirs_.run_dir);
+  }
+  const std::string why = uplink_ ? uplink_->reason() : "";
+  return "this is the verdict of this node alone: the aggregator on " + where + " was not reached" +
+         (why.empty() ? "" : ": " + why);
+}
+
+}  // namespace stepscope
