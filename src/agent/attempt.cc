@@ -7,41 +7,34 @@ namespace {
 
 bool known_and_different(int a, int b) { return a > 0 && b > 0 && a != b; }
 
-bool all_left(const std::vector<Claim>& members) {
-  return std::all_of(members.begin(), members.end(), [](const Claim& m) { return m.left; });
-}
-
-int64_t last_active_ns(const std::vector<Claim>& members) {
-  int64_t last_ns = 0;
-  for (const Claim& m : members) last_ns = std::max(last_ns, m.active_ns);
-  return last_ns;
-}
-
 }  // namespace
 
-Place place_of(const Claim& claim, const Attempt& attempt, const std::vector<Claim>& members) {
-  if (members.empty()) return Place::kBegins;
-  const auto holder =
-      std::find_if(members.begin(), members.end(), [&](const Claim& m) { return m.rank == claim.rank; });
-  const bool held = holder != members.end();
+void Members::add(const Claim& claim) {
+  ++count;
+  all_left = all_left && claim.left;
+  last_active_ns = std::max(last_active_ns, claim.active_ns);
+  if (!claim.left) last_active_present_ns = std::max(last_active_present_ns, claim.active_ns);
+  first_opened_ns = std::min(first_opened_ns, claim.opened_ns);
+  if (claim.joined_ns > 0) first_joined_ns = std::min(first_joined_ns, claim.joined_ns);
+}
+
+Place place_of(const Claim& claim, const Attempt& attempt, const Members& members, const Claim* holder) {
+  if (members.count == 0) return Place::kBegins;
   const bool other_world = known_and_different(claim.world_size, attempt.world_size);
-  const bool older =
-      std::all_of(members.begin(), members.end(), [&](const Claim& m) { return claim.opened_ns < m.opened_ns; });
-  const bool beside = std::any_of(members.begin(), members.end(),
-                                  [&](const Claim& m) { return !m.left && m.active_ns > claim.opened_ns; });
+  const bool older = claim.opened_ns < members.first_opened_ns;
+  const bool beside = members.last_active_present_ns > claim.opened_ns;
   if (claim.restarts != attempt.restarts || other_world) {
     if (older && (claim.left || claim.restarts < attempt.restarts)) return Place::kHistory;
     return beside || (older && claim.restarts == attempt.restarts) ? Place::kWaits : Place::kBegins;
   }
-  if (held && holder->only_said_so && !claim.only_said_so) return Place::kTakesOver;
-  if (all_left(members)) {
-    const int64_t ended_ns = last_active_ns(members);
-    if (claim.opened_ns >= ended_ns) return Place::kBegins;
-    if (!held) return Place::kJoins;
+  if (holder && holder->only_said_so && !claim.only_said_so) return Place::kTakesOver;
+  if (members.all_left) {
+    if (claim.opened_ns >= members.last_active_ns) return Place::kBegins;
+    if (!holder) return Place::kJoins;
     // It trained while they did; it counts when it goes on without them.
-    return claim.active_ns > ended_ns && !claim.left ? Place::kBegins : Place::kWaits;
+    return claim.active_ns > members.last_active_ns && !claim.left ? Place::kBegins : Place::kWaits;
   }
-  if (!held) return Place::kJoins;
+  if (!holder) return Place::kJoins;
   return holder->left && holder->active_ns <= claim.opened_ns ? Place::kReplaces : Place::kWaits;
 }
 

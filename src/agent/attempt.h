@@ -9,6 +9,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,7 +34,45 @@ struct Participant {
   std::optional<uint64_t> at = 0;
   uint64_t not_before = 0;  // steps that another process made as this rank
   bool late = false;
-  int world_size = 0;  // as it said when it was admitted; 0 = not known
+  bool told_end = false;  // that its process has ended
+  int world_size = 0;     // as it said when it was admitted; 0 = not known
+};
+
+// Who holds which rank.
+class Participants {
+ public:
+  using Map = std::map<int, Participant>;
+  Map::const_iterator begin() const { return by_rank_.begin(); }
+  Map::const_iterator end() const { return by_rank_.end(); }
+  Map::iterator begin() { return by_rank_.begin(); }  // a participant's tail stays
+  Map::iterator end() { return by_rank_.end(); }
+  Map::const_iterator find(int rank) const { return by_rank_.find(rank); }
+  const Participant& at(int rank) const { return by_rank_.at(rank); }
+  Participant& at(int rank) { return by_rank_.at(rank); }
+  bool contains(int rank) const { return by_rank_.contains(rank); }
+  bool holds(TailId tail) const { return tails_.contains(tail); }
+  size_t size() const { return by_rank_.size(); }
+  bool empty() const { return by_rank_.empty(); }
+
+  void put(int rank, const Participant& participant) {
+    erase(rank);
+    by_rank_[rank] = participant;
+    tails_.insert(participant.tail);
+  }
+  void erase(int rank) {
+    const auto found = by_rank_.find(rank);
+    if (found == by_rank_.end()) return;
+    tails_.erase(found->second.tail);
+    by_rank_.erase(found);
+  }
+  Map take() {
+    tails_.clear();
+    return std::exchange(by_rank_, {});
+  }
+
+ private:
+  Map by_rank_;
+  std::set<TailId> tails_;
 };
 
 struct Attempt {
@@ -41,7 +80,7 @@ struct Attempt {
   int restarts = 0;         // the launcher's own count, 0 where it has none
   int world_size = 0;       // 0 = not known
   uint64_t first_step = 0;  // steps of the run that were closed before it
-  std::map<int, Participant> ranks;
+  Participants ranks;
   std::vector<UncleanDeath> deaths;
 };
 
@@ -52,7 +91,20 @@ struct Claim {
   int64_t opened_ns = 0;      // its black box: a pooled process may be far older than its part in this job
   int64_t active_ns = 0;      // its last record
   bool left = false;          // gone, or through its exit handlers
+  int64_t joined_ns = 0;      // through init_process_group and has trained
   bool only_said_so = false;  // init() alone: a main process that leaves the training to others
+};
+
+// What counts of the claims of those who are admitted, whatever their number.
+struct Members {
+  size_t count = 0;
+  bool all_left = true;
+  int64_t last_active_ns = 0;          // of any
+  int64_t last_active_present_ns = 0;  // of those who have not left
+  int64_t first_opened_ns = INT64_MAX;
+  int64_t first_joined_ns = INT64_MAX;  // of those who have trained: when the earliest was through init_process_group
+
+  void add(const Claim& claim);
 };
 
 enum class Place {
@@ -65,8 +117,8 @@ enum class Place {
 };
 
 // Where a process belongs that is not admitted yet. `restarts` and `world_size` are the attempt's, `members` those
-// admitted.
-Place place_of(const Claim& claim, const Attempt& attempt, const std::vector<Claim>& members);
+// admitted, `holder` the one of them that has its rank; null = nobody.
+Place place_of(const Claim& claim, const Attempt& attempt, const Members& members, const Claim* holder);
 
 // Which step of the attempt ended when: tells a process that came later where it joined in.
 class StepClock {

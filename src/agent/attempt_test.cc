@@ -51,7 +51,13 @@ TEST(AttemptTest, PlaceByEvidence) {
   for (Case c : cases) {
     Attempt attempt{.restarts = c.newcomer.restarts < 0 ? 1 : 0, .world_size = 2};
     if (c.newcomer.restarts < 0) c.newcomer.restarts = 0;
-    EXPECT_EQ(place_of(c.newcomer, attempt, c.members), c.place) << c.what;
+    Members members;
+    const Claim* holder = nullptr;
+    for (const Claim& member : c.members) {
+      members.add(member);
+      if (member.rank == c.newcomer.rank) holder = &member;
+    }
+    EXPECT_EQ(place_of(c.newcomer, attempt, members, holder), c.place) << c.what;
   }
 }
 

@@ -58,7 +58,7 @@ void NodeOutbox::set_standing(std::optional<JobStanding> standing) {
   standing_ = std::move(standing);
 }
 
-bool NodeOutbox::misses_ranks() const {
+NodeOutbox::Here NodeOutbox::ranks_here() const {
   std::set<int> here;
   int world = 0;
   for (const TailId id : pipeline_.tails()) {
@@ -67,7 +67,8 @@ bool NodeOutbox::misses_ranks() const {
     here.insert(ring->identity().rank);
     world = std::max(world, ring->identity().world_size);
   }
-  return world > static_cast<int>(here.size()) && !here.empty();
+  if (here.empty()) return Here::kNone;
+  return world > static_cast<int>(here.size()) ? Here::kSome : Here::kAll;
 }
 
 // The ranks of this node appear one after the other: that some are missing may turn out to be wrong.
@@ -79,7 +80,9 @@ void NodeOutbox::stop() {
 
 void NodeOutbox::look(uint64_t now_ns) {
   if (closed_) return;
-  const bool missing = misses_ranks();
+  const Here here = ranks_here();
+  const bool missing = here == Here::kSome;
+  pipeline_.copy_steps(here != Here::kAll || active_);
   if (active_ && !missing && aggregator_ == 0) stop();
   if (missing && !active_) active_ = true, due_ns_ = now_ns;
   for (const TailId id : pipeline_.tails()) {

@@ -1,6 +1,6 @@
 // What this node tells the aggregator: copies what is new of its rank processes, makes a frame of it about once a
-// second, and keeps each until it is answered. Takes part only while ranks of the job are missing here, so that a job
-// on one node pays nothing.
+// second, and keeps each until it is answered. Takes part only while ranks of the job are missing here: of a job whose
+// ranks are all here no step is copied.
 //
 // One frame is under way at a time; the same frame is given again until it is answered or refused. Bounded: of kept
 // frames the oldest beyond kMostKept go, and what went with them is counted and told. Knows no socket. One thread, the
@@ -93,7 +93,9 @@ class NodeOutbox {
     std::map<uint64_t, uint64_t> steps;  // by process number
   };
 
-  bool misses_ranks() const;
+  // How many of the job's ranks are on this node, as far as any is known.
+  enum class Here { kNone, kSome, kAll };
+  Here ranks_here() const;
   void stop();
   void read(TailId id, RankSource& source);
   bool tell(Process& process, ProcessNews& news, uint64_t now_ns, size_t& room);

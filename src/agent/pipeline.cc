@@ -1,6 +1,7 @@
 #include "agent/pipeline.h"
 
 #include <algorithm>
+#include <tuple>
 #include <set>
 #include <utility>
 
@@ -50,9 +51,7 @@ std::vector<Pipeline::TailId> Pipeline::tails() const {
   return ids;
 }
 
-bool Pipeline::counts_as_rank(TailId id) const {
-  return std::any_of(now_.ranks.begin(), now_.ranks.end(), [&](const auto& entry) { return entry.second.tail == id; });
-}
+bool Pipeline::counts_as_rank(TailId id) const { return now_.ranks.holds(id); }
 
 void Pipeline::drop(TailId id) {
   const auto found = tails_.find(id);
@@ -70,18 +69,16 @@ Claim Pipeline::claim_of(const RankSource& tail) const {
   claim.restarts = std::max(0, who.attempt);
   claim.opened_ns = static_cast<int64_t>(who.anchor_monotonic_ns ? who.anchor_monotonic_ns : who.process_start_ns);
   claim.active_ns = tail.active_ns();
+  claim.joined_ns = tail.joined_ns();
   claim.left = tail.ended() || (who.life & blackbox::kLifeClosed) != 0;
   claim.only_said_so = who.evidence == blackbox::kEvidenceInit && tail.steps() == 0 && !claim.left;
   return claim;
 }
 
-Place Pipeline::place(const RankSource& tail) const {
-  std::vector<Claim> members;
-  for (const auto& [rank, participant] : now_.ranks) {
-    members.push_back(claim_of(*tails_.at(participant.tail)));
-    members.back().rank = rank;
-  }
-  return place_of(claim_of(tail), now_, members);
+Members Pipeline::members() const {
+  Members members;
+  for (const auto& [rank, participant] : now_.ranks) members.add(claim_of(*tails_.at(participant.tail)));
+  return members;
 }
 
 bool Pipeline::may_qualify(TailId id) const {
@@ -114,12 +111,16 @@ void Pipeline::start_failed(const RankLife& life, uint64_t now_ns) {
   tell_lives();
 }
 
-void Pipeline::qualify(TailId id, uint64_t now_ns) {
+void Pipeline::qualify(TailId id, Members& members, uint64_t now_ns) {
   RankSource& tail = *tails_.at(id);
   if (counts_as_rank(id) || refused_.contains(id) || !may_qualify(id)) return;
-  const Place found = place(tail);
+  const Claim claim = claim_of(tail);
+  const auto held = now_.ranks.find(claim.rank);
+  const std::optional<Claim> holder =
+      held == now_.ranks.end() ? std::nullopt : std::optional(claim_of(*tails_.at(held->second.tail)));
+  const Place found = place_of(claim, now_, members, holder ? &*holder : nullptr);
   if (found == Place::kHistory || (found == Place::kWaits && tail.ended())) return refuse(id);
-  if (found != Place::kWaits) return admit(id, found, now_ns);
+  if (found != Place::kWaits) return admit(id, found, members, now_ns);
   if (tail.waiting_steps().size() > kMaxWaitingSteps) tail.take_steps();
   if (const auto holder = now_.ranks.find(tail.identity().rank); holder != now_.ranks.end() && tail.steps() > 0) {
     note("two processes are rank " + std::to_string(holder->first) + " at once (pids " +
@@ -135,13 +136,16 @@ void Pipeline::qualify_all(uint64_t now_ns) {
     if (may_qualify(id) && !refused_.contains(id) && !counts_as_rank(id))
       waiting.emplace_back(claim_of(*tail).opened_ns, id);
   }
+  if (waiting.empty()) return;
   std::sort(waiting.begin(), waiting.end());
+  Members present = members();
   for (const auto& [opened_ns, id] : waiting) {
-    if (tails_.contains(id)) qualify(id, now_ns);
+    if (tails_.contains(id)) qualify(id, present, now_ns);
   }
 }
 
-void Pipeline::admit(TailId id, Place found, uint64_t now_ns) {
+// Who only joins is added to `members`; where more changed they are looked at anew.
+void Pipeline::admit(TailId id, Place found, Members& members, uint64_t now_ns) {
   RankSource& tail = *tails_.at(id);
   const Claim claim = claim_of(tail);
   uint32_t not_before = 0;
@@ -164,11 +168,8 @@ void Pipeline::admit(TailId id, Place found, uint64_t now_ns) {
       std::any_of(earlier_ends_ns_.begin(), earlier_ends_ns_.end(), [&](int64_t at) { return at > claim.opened_ns; });
   if (found == Place::kBegins && beside) tail.take_steps();
   // Whose process group was whole before this one came trains in step with others: the newcomer joins them in theirs.
-  const bool late = std::any_of(now_.ranks.begin(), now_.ranks.end(), [&](const auto& entry) {
-    const RankLife life = tails_.at(entry.second.tail)->life();
-    return entry.first != claim.rank && life.first_step_ns > 0 && life.init_end_ns > 0 &&
-           life.init_end_ns < claim.opened_ns;
-  });
+  if (found != Place::kJoins) members = this->members();
+  const bool late = members.first_joined_ns < claim.opened_ns;
   Participant participant{.tail = id,
                           .from = tail.next_step(),
                           .at = tail.counted_before(),
@@ -177,7 +178,9 @@ void Pipeline::admit(TailId id, Place found, uint64_t now_ns) {
   participant.late = found == Place::kReplaces || late;
   if (participant.late) participant.at.reset();
   if (now_.world_size == 0) now_.world_size = claim.world_size;
-  now_.ranks[claim.rank] = participant;
+  now_.ranks.put(claim.rank, participant);
+  members = found == Place::kTakesOver ? this->members() : members;
+  if (found != Place::kTakesOver) members.add(claim);
   if (tail.failed_to_start() && !failed_restarts_) failed_restarts_ = claim.restarts;
   if (tail.ended()) record_death(id);
 }
@@ -206,11 +209,12 @@ void Pipeline::follow_renumbered(uint64_t now_ns) {
   else
     now_.world_size = claim_of(first).world_size;
   // Its open step belongs to what follows.
+  Members present = members();
   for (const TailId id : moved) {
     if (now_.ranks.empty())
-      admit(id, Place::kJoins, now_ns);
+      admit(id, Place::kJoins, present, now_ns);
     else
-      qualify(id, now_ns);
+      qualify(id, present, now_ns);
   }
 }
 
@@ -248,7 +252,7 @@ void Pipeline::close_attempt(bool renumbered, uint64_t now_ns) {
   for (const auto& [rank, life] : std::exchange(failed_starts_, {})) lives.push_back(life);
   failed_restarts_.reset();
   engine_.part_with({.lives = lives, .remark = attempt_remark(now_.number), .first_step = now_.first_step});
-  for (const auto& [rank, participant] : std::exchange(now_.ranks, {})) {
+  for (const auto& [rank, participant] : now_.ranks.take()) {
     if (tails_.at(participant.tail)->ended())
       put_away(participant.tail);
     else
@@ -341,7 +345,10 @@ void Pipeline::end_tail(TailId id, uint64_t now_ns, std::optional<int> wait_stat
   const auto found = tails_.find(id);
   if (found == tails_.end() || found->second->ended()) return;
   found->second->end(now_ns, wait_status);
-  qualify(id, now_ns);  // evidence may have come with its last records
+  if (!counts_as_rank(id)) {  // evidence may have come with its last records
+    Members present = members();
+    qualify(id, present, now_ns);
+  }
   if (counts_as_rank(id)) record_death(id);
 }
 
@@ -404,7 +411,13 @@ bool Pipeline::has_other_nodes() const {
 
 bool Pipeline::feed_placed() {
   const bool other_nodes = has_other_nodes();
-  std::multimap<uint64_t, std::pair<int, RankStep>> steps;  // in step order, of one step in rank order
+  std::vector<RankStep> steps;
+  std::vector<std::tuple<uint64_t, int, size_t>> order;  // by step, of one step by rank: where it lies
+  std::vector<int> delivering;
+  size_t waiting = 0;
+  for (const auto& [rank, participant] : now_.ranks)
+    if (participant.at) waiting += tails_.at(participant.tail)->waiting_steps().size();
+  steps.reserve(waiting);
   for (const auto& [rank, participant] : now_.ranks) {
     RankSource& tail = *tails_.at(participant.tail);
     for (const auto& [group, members] : tail.groups()) {
@@ -418,21 +431,25 @@ bool Pipeline::feed_placed() {
       engine_.set_group_size(communicator, size);
     }
     if (!participant.at) continue;
+    if (tail.waiting_steps().empty()) continue;
+    delivering.push_back(rank);
     for (RankStep& step : tail.take_steps()) {
       step.step = step.step - participant.from + *participant.at;
       if (other_nodes && tail.local()) sum_up_stalls(step);  // those from other nodes were
-      steps.emplace(step.step, std::pair{rank, std::move(step)});
+      order.emplace_back(step.step, rank, steps.size());
+      steps.push_back(std::move(step));
     }
   }
   if (steps.empty()) return false;
-  std::set<int> delivering;  // an end counts from the last step on
-  for (const auto& [number, entry] : steps) delivering.insert(entry.first);
-  tell_lives(delivering);
-  for (auto& [number, entry] : steps) {
-    clock_.note(number, entry.second.end_ns);
-    engine_.feed(entry.first, std::move(entry.second));
+  std::ranges::sort(order);
+  for (const int rank : delivering) tell_life(rank, now_.ranks.at(rank), true);  // an end counts from the last step on
+  for (const auto& [number, rank, at] : order) {
+    clock_.note(number, steps[at].end_ns);
+    engine_.feed(rank, std::move(steps[at]));
   }
-  tell_lives();
+  for (const int rank : delivering) tell_life(rank, now_.ranks.at(rank));
+  for (auto& [rank, participant] : now_.ranks)
+    if (!participant.told_end && tails_.at(participant.tail)->ended()) tell_life(rank, participant);
   return true;
 }
 
@@ -454,13 +471,16 @@ bool Pipeline::place_newcomers() {
   return placed;
 }
 
-void Pipeline::tell_lives(const std::set<int>& as_alive) {
-  for (const auto& [rank, participant] : now_.ranks) {
-    RankLife life = life_of(rank, participant);
-    life.stopped = interrupted_ns_ > 0 && (!life.ended || life.ended_by_stop(interrupted_ns_));
-    if (as_alive.contains(rank)) life.ended = false;
-    engine_.set_life(rank, life);
-  }
+void Pipeline::tell_life(int rank, Participant& participant, bool as_alive) {
+  RankLife life = life_of(rank, participant);
+  life.stopped = interrupted_ns_ > 0 && (!life.ended || life.ended_by_stop(interrupted_ns_));
+  if (as_alive) life.ended = false;
+  participant.told_end = life.ended;
+  engine_.set_life(rank, life);
+}
+
+void Pipeline::tell_lives() {
+  for (auto& [rank, participant] : now_.ranks) tell_life(rank, participant);
   for (const auto& [rank, life] : failed_starts_) {
     if (now_.ranks.contains(rank)) continue;
     RankLife told = life;

@@ -99,10 +99,10 @@ class Pipeline {
 
  private:
   Claim claim_of(const RankSource& tail) const;
-  Place place(const RankSource& tail) const;
-  void qualify(TailId id, uint64_t now_ns);
+  Members members() const;
+  void qualify(TailId id, Members& members, uint64_t now_ns);
   void qualify_all(uint64_t now_ns);
-  void admit(TailId id, Place place, uint64_t now_ns);
+  void admit(TailId id, Place place, Members& members, uint64_t now_ns);
   void follow_renumbered(uint64_t now_ns);
   bool may_qualify(TailId id) const;
   void begin_attempt(const Claim& claim, uint64_t now_ns);
@@ -114,8 +114,9 @@ class Pipeline {
   bool feed_placed();
   bool has_other_nodes() const;  // ranks of the job are not on this node
   bool place_newcomers();
-  RankLife life_of(int rank, const Participant& participant) const;  // its steps as the attempt counts them
-  void tell_lives(const std::set<int>& as_alive = {});               // those of `as_alive` as if they had not ended
+  RankLife life_of(int rank, const Participant& participant) const;           // its steps as the attempt counts them
+  void tell_life(int rank, Participant& participant, bool as_alive = false);  // as if it had not ended
+  void tell_lives();
   void record_death(TailId id);
   void merge_facts(const RankSource& tail);
 

@@ -20,6 +20,9 @@ namespace stepscope {
 class RankTail;
 class RemoteRank;
 
+// When it was through init_process_group, of a process that has trained since; 0 = not, or not known.
+inline int64_t joined_ns(const RankLife& life) { return life.first_step_ns > 0 ? life.init_end_ns : 0; }
+
 class RankSource {
  public:
   virtual ~RankSource() = default;
@@ -49,6 +52,7 @@ class RankSource {
   // The exception that ended a thread of the process, which then ended as it should; "" = none did.
   virtual std::string ended_thread() const = 0;
 
+  virtual int64_t joined_ns() const = 0;  // as above, without a copy of the life
   // Optimizer calls that the rank has ended; and asks it to stamp completions of collectives until it has ended so
   // many.
   virtual uint64_t optimizer_ends() const = 0;

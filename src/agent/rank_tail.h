@@ -69,6 +69,7 @@ class RankTail final : public RankSource {
   uint64_t optimizer_ends() const override;
   void ask_stamps(uint64_t until_optimizer_ends) override;
   int64_t stopped_ns() const override { return stopped_ns_; }
+  int64_t joined_ns() const override { return ::stepscope::joined_ns(builder_.life()); }
   void note_stopped(int64_t at_ns) { stopped_ns_ = at_ns; }
   bool numbers_certain() const override { return numbers_certain_; }
   std::string ended_thread() const override;

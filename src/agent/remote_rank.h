@@ -58,6 +58,7 @@ class RemoteRank final : public RankSource {
   uint64_t optimizer_ends() const override { return now_.optimizer_ends; }
   void ask_stamps(uint64_t until_optimizer_ends) override { stamps_until_ = until_optimizer_ends; }
   int64_t stopped_ns() const override { return now_.stopped_ns; }
+  int64_t joined_ns() const override { return ::stepscope::joined_ns(told_); }
   RemoteRank* remote() override { return this; }
 
  private:

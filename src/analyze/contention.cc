@@ -44,16 +44,18 @@ struct Placed {
 // Own work of the host's ranks in one step, on its clock.
 class HostRow {
  public:
-  HostRow(const StepRow& row, const CoreSharing::Host& host) {
-    const RowSegments parts(row);
-    const std::vector<CellPieces> pieces = pieces_of(row, parts);
+  HostRow(const ComparedRows::Row& row, const CoreSharing::Host& host) {
+    const std::vector<Cell>& cells = row.row->cells;
     int64_t origin_ns = 0;
-    for (size_t k = 0; k < row.cells.size(); ++k) {
-      const Cell& cell = row.cells[k];
-      if (!std::binary_search(host.ranks.begin(), host.ranks.end(), cell.rank)) continue;
-      if (origin_ns == 0) origin_ns = cell.end_ns;
-      lay_out(cell, pieces[k], parts.stalls(k),
-              static_cast<double>(cell.end_ns - origin_ns) * 1e-6 - static_cast<double>(cell.wall_ms));
+    auto cell = cells.begin();
+    for (const int rank : host.ranks) {
+      cell = std::lower_bound(cell, cells.end(), rank, [](const Cell& c, int r) { return c.rank < r; });
+      if (cell == cells.end()) break;
+      if (cell->rank != rank) continue;
+      if (origin_ns == 0) origin_ns = cell->end_ns;
+      const auto k = static_cast<size_t>(cell - cells.begin());
+      lay_out(*cell, row.pieces[k], row.parts.stalls(k),
+              static_cast<double>(cell->end_ns - origin_ns) * 1e-6 - static_cast<double>(cell->wall_ms));
     }
     busy_.settle();
     unsure_.settle();
@@ -166,12 +168,20 @@ double weighted_quantile(const std::vector<Say>& sorted, double q) {
 
 }  // namespace
 
-std::optional<Contention> measured_contention(const Rows& rows, const CoreSharing::Host& host,
-                                              const Comparable& comparable, size_t most_rows) {
+ComparedRows::ComparedRows(const Rows& rows, size_t most_rows) {
+  size_t cells = 0;
+  for (size_t i = rows.size(); i-- > 0 && rows_.size() < most_rows && cells < kMostCells;) {
+    if (!rows.rows[i]->detailed) continue;
+    rows_.emplace_back(*rows.rows[i]);
+    cells += rows.rows[i]->cells.size();
+  }
+}
+
+std::optional<Contention> measured_contention(const ComparedRows& rows, const CoreSharing::Host& host,
+                                              const Comparable& comparable) {
   if (host.ranks.size() < 2) return Contention{};
   std::vector<HostRow> placed;
-  for (size_t i = rows.size(); i-- > 0 && placed.size() < most_rows;)
-    if (rows.rows[i]->detailed) placed.emplace_back(*rows.rows[i], host);
+  for (const ComparedRows::Row& row : rows.rows()) placed.emplace_back(row, host);
   if (placed.size() < kLeastRows) return std::nullopt;
 
   struct Times {

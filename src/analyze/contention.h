@@ -10,14 +10,17 @@
 // about. Pieces that the change under study shortens are left out, and those beside which it is not known who computes.
 // Where too few comparisons differ in company, or they contradict each other, k cannot be told.
 //
-// Pure. O(rows × pieces² + (ranks × pieces)²) per host, ranks and rows bounded.
+// Pure. Rows are taken apart once for all hosts, O(rows × ranks × pieces), in bounded memory; then O(rows × pieces² +
+// (ranks × pieces)²) per host, ranks and rows bounded.
 #pragma once
 
 #include <functional>
 #include <optional>
+#include <vector>
 
 #include "analyze/core_sharing.h"
 #include "analyze/rows.h"
+#include "analyze/work_pieces.h"
 
 namespace stepscope {
 
@@ -29,7 +32,26 @@ struct Contention {
 // Whether pieces of this category of the rank are compared.
 using Comparable = std::function<bool(int rank, size_t category)>;
 
-std::optional<Contention> measured_contention(const Rows& rows, const CoreSharing::Host& host,
-                                              const Comparable& comparable, size_t most_rows = 128);
+// The newest rows that can be compared, in pieces. They must outlive it.
+class ComparedRows {
+ public:
+  static constexpr size_t kMostCells = size_t{1} << 18;  // of all rows together
+
+  struct Row {
+    explicit Row(const StepRow& of) : row(&of), parts(of), pieces(pieces_of(of, parts)) {}
+    const StepRow* row;
+    RowSegments parts;
+    std::vector<CellPieces> pieces;  // by cell
+  };
+
+  explicit ComparedRows(const Rows& rows, size_t most_rows = 128);
+  const std::vector<Row>& rows() const { return rows_; }
+
+ private:
+  std::vector<Row> rows_;
+};
+
+std::optional<Contention> measured_contention(const ComparedRows& rows, const CoreSharing::Host& host,
+                                              const Comparable& comparable);
 
 }  // namespace stepscope

@@ -64,10 +64,11 @@ Comparable not_changed(const Rows& rows, const Reduction& reduce) {
 void lose_to_peers(const Rows& rows, const Reduction& reduce, const CoreSharing& sharing, size_t most_rows,
                    SavedRange& range) {
   const Comparable comparable = not_changed(rows, reduce);
+  const ComparedRows compared(rows, most_rows);
   std::vector<double> per_peer;
   bool told = true;
   for (const CoreSharing::Host& host : sharing.hosts) {
-    const auto k = measured_contention(rows, host, comparable, most_rows);
+    const auto k = measured_contention(compared, host, comparable);
     told = told && k;
     per_peer.push_back(k ? k->most_per_peer : host.load.most_slowdown_per_peer(static_cast<int>(host.ranks.size())));
   }

@@ -264,7 +264,7 @@ TEST(SavedRangeProperty, RanksWithCoresToSpareHaveANarrowRange) {
 // the other. k is read from that, and the low end is near the truth.
 TEST(Contention, IsReadFromUnequalCompany) {
   const Played run = play(job_with(2, 0.5, 0.03, {Category::kInputWait, 0, 20, false}), 3, 128);
-  const auto k = measured_contention(run.rows(), one_host(2).hosts[0],
+  const auto k = measured_contention(ComparedRows(run.rows()), one_host(2).hosts[0],
                                      [](int, size_t c) { return c != index(Category::kInputWait); });
   ASSERT_TRUE(k);
   EXPECT_NEAR(k->per_peer, 0.5, 0.1);
@@ -274,7 +274,7 @@ TEST(Contention, IsReadFromUnequalCompany) {
 
 TEST(Contention, IsNoneWhereThereIsNone) {
   const Played run = play(job_with(2, 0, 0.03, {Category::kInputWait, 0, 20, false}), 3, 128);
-  const auto k = measured_contention(run.rows(), one_host(2).hosts[0],
+  const auto k = measured_contention(ComparedRows(run.rows()), one_host(2).hosts[0],
                                      [](int, size_t c) { return c != index(Category::kInputWait); });
   ASSERT_TRUE(k);
   EXPECT_NEAR(k->per_peer, 0, 0.1);
@@ -283,14 +283,14 @@ TEST(Contention, IsNoneWhereThereIsNone) {
 // All ranks compute beside all others all the time: nothing to compare with.
 TEST(Contention, CannotBeToldWithoutUnequalCompany) {
   const Played run = play(job_with(2, 0.5, 0.03, {}), 3, 128);
-  EXPECT_FALSE(measured_contention(run.rows(), one_host(2).hosts[0], [](int, size_t) { return true; }));
+  EXPECT_FALSE(measured_contention(ComparedRows(run.rows()), one_host(2).hosts[0], [](int, size_t) { return true; }));
   const Played few = play(job_with(2, 0.5, 0.03, {Category::kInputWait, 0, 20, false}), 3, 12);
-  EXPECT_FALSE(measured_contention(few.rows(), one_host(2).hosts[0], [](int, size_t) { return true; }));
+  EXPECT_FALSE(measured_contention(ComparedRows(few.rows()), one_host(2).hosts[0], [](int, size_t) { return true; }));
 }
 
 TEST(Contention, ARankAloneOnItsHostHasNone) {
   const Played run = play(job_with(2, 0.5, 0.03, {}), 3, 12);
-  const auto k = measured_contention(run.rows(), one_host(1).hosts[0], [](int, size_t) { return true; });
+  const auto k = measured_contention(ComparedRows(run.rows()), one_host(1).hosts[0], [](int, size_t) { return true; });
   ASSERT_TRUE(k);
   EXPECT_EQ(k->most_per_peer, 0);
 }

@@ -27,6 +27,7 @@ constexpr uint32_t kRarelyStride = 4;
 // Of recorded time between two evaluations, at least: one costs some 0.2 ms per rank, and short steps would ask for
 // many.
 constexpr int64_t kPauseNs = 100'000'000, kPausePerRankNs = 20'000'000;
+constexpr int64_t kFewRanks = 64, kPausePerMoreNs = 2'000'000;
 constexpr size_t kMaxStoppedMoments = 64;
 constexpr int64_t kLookNs = 1'000'000'000;
 constexpr int kMostRanks = 1 << 20;
@@ -53,7 +54,7 @@ struct Engine::Impl {
   std::vector<Section> sections;
   std::vector<Finding> wide_said, rarely_said;  // newest, asked for more rarely than the rest
   uint32_t evaluations = 0;
-  uint64_t judged_steps = 0, rarely_due = 0, offset = 0;
+  uint64_t judged_steps = 0, looked_at_steps = 0, rarely_due = 0, offset = 0;
   int64_t now_ns = 0, looked_ns = 0;  // as tick() told; when it last looked for steps that do not end
   bool still = false;                 // there was one
   int64_t interrupted_ns = 0,
@@ -196,9 +197,12 @@ struct Engine::Impl {
 
   // Live evaluation is dense at first and sparser later; always by step counts and recorded times, so that a replay
   // says the same.
-  uint32_t stride() const {
-    const auto scale = static_cast<uint32_t>(std::max<size_t>(1, table.seen().size() / 64));
-    return std::clamp<uint64_t>(table.closed() / 64, 1, 4) * scale;
+  uint32_t stride() const { return static_cast<uint32_t>(std::clamp<uint64_t>(table.closed() / 64, 1, 4)); }
+  // What an evaluation costs grows with the ranks; so does the recorded time between two of them.
+  int64_t pause_ns() const {
+    const auto ranks = static_cast<int64_t>(table.seen().size());
+    return kPauseNs + kPausePerRankNs * std::min(ranks, kFewRanks) +
+           kPausePerMoreNs * std::max<int64_t>(0, ranks - kFewRanks);
   }
 
   // What one window says and a narrower one does not.
@@ -212,9 +216,10 @@ struct Engine::Impl {
 
   void evaluate_rows() {
     const uint64_t closed = table.closed();
-    if (closed == 0 || closed < judged_steps + stride()) return;
+    if (closed == 0 || closed == looked_at_steps || closed < judged_steps + stride()) return;
+    looked_at_steps = closed;  // the newest row's end takes a look at all its cells
     const int64_t since_ns = newest_end_ns() - judged_end_ns;
-    if (since_ns >= 0 && since_ns < kPauseNs + kPausePerRankNs * static_cast<int64_t>(table.seen().size())) return;
+    if (since_ns >= 0 && since_ns < pause_ns()) return;
     judged_end_ns += since_ns;
     still = false;
     judge_newest();
@@ -231,7 +236,7 @@ struct Engine::Impl {
       rarely_said = ask(kHistory, history());
       for (Finding& f : ask(kRecent, input(newest_rows(table, StepTable::kRecentRows))))
         rarely_said.push_back(std::move(f));
-      rarely_due = closed + kRarelyStride * stride();
+      rarely_due = closed + kRarelyStride * stride() * std::max<size_t>(1, table.seen().size() / kFewRanks);
     }
     add_missing(said, rarely_said);
     book.note(said, closed - 1);
