@@ -33,7 +33,7 @@ import strikes as do
 from strikes import Fault
 
 from drivers import bare, brief, quiet, read
-from jobs import Job, Outcome, observed, python, torchrun
+from jobs import Job, Outcome, agent_pid, observed, python, torchrun
 
 HERE = Path(__file__).resolve().parent
 JOB, WRAPPER = HERE / "job.py", HERE.parent / "truth" / "wrapper.py"
@@ -110,7 +110,7 @@ def strike(job: Job, places: Places, fault: Fault, rng: random.Random) -> str:
     if kind == "stop_rank":
         return do.stop_for(rank_pid, fault.stop_s)
     if kind in ("kill_agent", "stop_agent"):
-        agent = do.agent_pid(family)
+        agent = agent_pid(family)
         if agent is None:
             return "skipped: no agent found"
         if kind == "stop_agent":

@@ -59,17 +59,6 @@ class Fault:
         return self.kind in ("disk_full", "shm_full")
 
 
-def agent_pid(pids: list[int]) -> int | None:
-    for pid in pids:
-        try:
-            argv = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if len(argv) > 1 and argv[1] == b"agent" and argv[0].endswith(b"stepscope"):
-            return pid
-    return None
-
-
 def ring_of(run_folder: Path, pid: int) -> Path | None:
     """The black box of a process: its name carries the pid."""
     try:

@@ -29,16 +29,16 @@ def start_job(
     watched: Sequence[int],
     *words: Path | str,
     ranks: int = RANKS_PER_NODE,
-    options: Sequence[str] = (),
+    each: Sequence[Sequence[str]] = ((), ()),
     env: Mapping[str, str] | None = None,
 ) -> list[Job]:
-    """The job's two launches. ``options``: of `stepscope run`."""
+    """The job's two launches. ``each``: options of `stepscope run` by node."""
     whole = environment(OMP_NUM_THREADS="1", **(env or {}))
     started = []
     for node in range(NODES):
         command = launch_of(node, words, ranks)
         if node in watched:
-            command = observed(logs, nodes.hostname(node), *options, "--", *command)
+            command = observed(logs, nodes.hostname(node), *each[node], "--", *command)
         started.append(nodes.start(node, command, whole))
     return started
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from pathlib import Path
 
 import pytest
 from netns import Nodes, unavailable
-from node_runs import end_job, run_job, start_job
+from node_runs import JOB, end_job, run_job, start_job
 
-from jobs import ROOT, environment, python
+from jobs import ROOT, Job, Outcome, agent_pid, environment, python
 
 UNSEEN = (2, 3)  # the ranks of node 1
 
@@ -105,3 +108,78 @@ def test_a_rank_of_node_1_that_raises_is_lost_to_the_job(tmp_path: Path) -> None
     assert node0.rc != 0 and node1.rc != 0
     lost = [f for f in node0.loud() if f["kind"] == "RANK_LOST"]
     assert [f["ranks"] for f in lost if "bad batch" in f["title"] + str(f["evidence"])] == [[1]], node0.stdout
+
+
+def notes(outcome: Outcome) -> str:
+    assert outcome.summary, outcome.stderr
+    return "\n".join(outcome.summary["observer"]["notes"])
+
+
+def train_to_step_100(nodes: Nodes, logs: Path) -> list[Job]:
+    """A job of 500 steps with a straggler on node 1, once it is there."""
+    words = ("--steps", "500", "--say-every", "100", "--fault", "3:forward:40:sleep")
+    started = start_job(nodes, logs, [0, 1], JOB, *words)
+    assert started[0].wait_for("rank=0 step=100 ", 90)
+    return started
+
+
+def kill_agent(job: Job) -> None:
+    found = agent_pid(job.mark.alive())
+    assert found, "no agent"
+    os.kill(found, signal.SIGKILL)
+
+
+@pytest.mark.long
+def test_a_node_that_is_cut_off_for_a_while_is_counted_once_and_wholly(tmp_path: Path) -> None:
+    with Nodes(2) as nodes:
+        started = train_to_step_100(nodes, tmp_path)
+        nodes.link(1, up=False)
+        time.sleep(8)
+        nodes.link(1, up=True)
+        node0, node1 = end_job(started, tmp_path, [0, 1])
+    node0.check()
+    node1.check()
+    assert node0.summary["observer"]["coverage"] == 1.0, notes(node0)
+    assert node0.summary["run"]["ranks_seen"] == 4
+    assert ("COMPUTE_STRAGGLER", [3]) in [(f["kind"], f["ranks"]) for f in node0.loud()], node0.stdout
+
+
+@pytest.mark.long
+def test_an_aggregator_that_is_killed_comes_back_and_says_what_is_gone(tmp_path: Path) -> None:
+    with Nodes(2) as nodes:
+        started = train_to_step_100(nodes, tmp_path)
+        kill_agent(started[0])
+        node0, node1 = end_job(started, tmp_path, [0, 1])
+    node0.check()
+    node1.check()
+    assert "went to an aggregator before this one" in notes(node0)
+    assert ("COMPUTE_STRAGGLER", [3]) in [(f["kind"], f["ranks"]) for f in node0.loud()], node0.stdout
+
+
+@pytest.mark.long
+def test_a_sending_agent_that_is_killed_comes_back_with_its_ranks(tmp_path: Path) -> None:
+    with Nodes(2) as nodes:
+        started = train_to_step_100(nodes, tmp_path)
+        kill_agent(started[1])
+        node0, node1 = end_job(started, tmp_path, [0, 1])
+    node0.check()
+    node1.check()
+    assert ("COMPUTE_STRAGGLER", [3]) in [(f["kind"], f["ranks"]) for f in node0.loud()], node0.stdout
+    assert not [f for f in node0.findings if f["kind"] in ("RANK_LOST", "HANG")], node0.stdout
+
+
+@pytest.mark.long
+def test_a_node_with_another_secret_keeps_a_verdict_of_its_own(tmp_path: Path) -> None:
+    for node in range(2):
+        (tmp_path / f"secret{node}").write_text(f"{node}" * 32)
+    place = f"{Nodes.address(0)}:8801"
+    with Nodes(2) as nodes:
+        options = [["--aggregator", place, "--secret-file", str(tmp_path / f"secret{k}")] for k in range(2)]
+        started = start_job(nodes, tmp_path, [0, 1], JOB, "--steps", "120", each=options)
+        node0, node1 = end_job(started, tmp_path, [0, 1])
+    node0.check()
+    node1.check()
+    assert "the secret of the run is missing or wrong" in node1.stderr + node1.stdout, node1.stderr
+    for node in (node0, node1):
+        assert "INCOMPLETE_DATA" in {f["kind"] for f in node.findings}, node.stdout
+        assert node.summary["run"]["ranks_seen"] == 2

@@ -30,7 +30,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -97,6 +97,18 @@ def said(out: str) -> dict[str, Any]:
         if found:
             merged.update(json.loads(text))
     return merged
+
+
+def agent_pid(pids: Iterable[int]) -> int | None:
+    """The observing agent among these processes."""
+    for pid in pids:
+        try:
+            argv = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if len(argv) > 1 and argv[1] == b"agent" and argv[0].endswith(b"stepscope"):
+            return pid
+    return None
 
 
 class Mark:
