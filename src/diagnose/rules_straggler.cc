@@ -1,9 +1,13 @@
 // Ranks that others wait for because their own work takes longer: INPUT_STRAGGLER, H2D_STRAGGLER, COMPUTE_STRAGGLER
 // (with its phase), STRAGGLER (mixed or unknown). The run is judged block by block (analyze/late_blocks.h), so that a
-// fault that began late or ended early is weighed by what it cost, not averaged away.
+// fault that began late or ended early is weighed by what it cost, not averaged away. Where all ranks of a host are
+// late together they take turns at being the last: then the host is what is late (analyze/host_rows.h), and they are
+// named as one.
 #include <algorithm>
 #include <cmath>
+#include <set>
 
+#include "analyze/host_rows.h"
 #include "analyze/late_blocks.h"
 #include "analyze/others.h"
 #include "base/text_format.h"
@@ -77,6 +81,10 @@ Cause cause_of(const RankExcess& e, const Blocks& blocks, std::optional<Category
   if (launching_share(blocks, e.rank, *phase) >= t.launch_bound_share) return Cause::kLaunchBound;
   const bool same_work = std::isnan(work) || work < t.same_work_min_factor;
   return same_work && same_work_slower(e, t) ? Cause::kSameWorkSlower : Cause::kNone;
+}
+
+Cause cause_of_host(const RankExcess& e, std::optional<Category> phase, const Thresholds& t) {
+  return phase && is_compute(*phase) && same_work_slower(e, t) ? Cause::kSameWorkSlower : Cause::kNone;
 }
 
 std::string phase_words(Category phase) {
@@ -175,12 +183,67 @@ Finding finding_of(const RuleInput& in, int rank, const Blocks& blocks) {
   return f;
 }
 
+// All ranks of a host. What the others wait for and what it would save is the host's: its ranks are late by as much
+// each.
+Finding finding_of_host(const RuleInput& in, const std::vector<int>& ranks, const Blocks& of_host,
+                        const Blocks& blocks) {
+  const Thresholds& t = *in.limits;
+  const RankExcess e = overall(of_host);
+  const std::optional<Category> phase = phase_of(e, t);
+  const double cost_ms = cost_ms_of(of_host, t), wall_ms = in.rows.wall_ms();
+  const std::string host = in.lives->at(ranks.front()).hostname;
+
+  FindingBuilder f = late_rank(in, Lateness::kChronic, ranks.front(), phase, cause_of_host(e, phase, t));
+  f.about(ranks).holding_up(in.others_than(ranks));
+  std::vector<Reduction> each;
+  for (const int rank : ranks) each.push_back(down_to_the_others(in.rows, blocks, rank));
+  f.on_steps_clock().costs(wall_ms > 0 ? cost_ms / wall_ms : 0).saves([&each](size_t i, const Cell& cell) {
+    LedgerMs cut{};
+    for (const Reduction& reduce : each)
+      for (size_t c = 0; const float ms : reduce(i, cell)) cut[c++] += ms;
+    return cut;
+  });
+  const double agree = std::min(1.0, std::min(e.blame, e.positive));
+  f.confidence(std::clamp(agree * (1 - 1 / std::max(e.z, 1.5)), 0.0, 0.99));
+  f.from(blocks.front().rows.rows.front()->step).until(blocks.back().rows.rows.back()->step);
+  f.title(formatted("All {} ranks on {} are late {}; the other {} wait {} per step", ranks.size(), host,
+                    phase ? phase_words(*phase) : "in several phases", f->victims.size(), format_ms(e.victim_wait_ms)));
+  f.evidence("host", host).evidence("own_excess_ms", e.excess_ms);
+  if (phase) f.evidence(std::string(name(*phase)) + "_own_ms", e.own_ms[index(*phase)], {}, e.others_ms[index(*phase)]);
+  f.evidence("waiting_caused_share", e.blame)
+      .evidence("slower_in_share_of_steps", e.positive)
+      .evidence("others_wait_ms", e.victim_wait_ms);
+  return f.action(
+      "Look at this host, not at one rank: what else runs on it, its clocks and temperatures, its share of the data, "
+      "its storage and network; leave it out to see whether the job becomes faster");
+}
+
+// Ranks that are told of together.
+std::set<int> judge_hosts(const RuleInput& in, std::vector<Finding>& said) {
+  std::set<int> told;
+  CoreSharing sharing = in.core_sharing();
+  if (sharing.hosts.size() < 2 || sharing.hosts.size() == in.seen.size()) return told;
+  const HostRows hosts(in.baseline, sharing);
+  for (const auto& [host, late] : late_blocks(hosts.rows(), limits_of(*in.limits))) {
+    std::vector<int> ranks = sharing.hosts[static_cast<size_t>(host)].ranks;
+    std::erase_if(ranks, [&](int rank) { return !std::ranges::binary_search(in.seen, rank); });
+    if (ranks.size() < 2) continue;
+    Blocks blocks = late;
+    for (LateBlock& block : blocks) block.rows = hosts.behind(block.rows);
+    said.push_back(finding_of_host(in, ranks, late, blocks));
+    told.insert(ranks.begin(), ranks.end());
+  }
+  return told;
+}
+
 }  // namespace
 
 void judge_stragglers(const RuleInput& in, std::vector<Finding>& out) {
   if (in.seen.size() < 2) return;
   std::vector<Finding> said;
+  const std::set<int> told = judge_hosts(in, said);
   for (const auto& [rank, blocks] : late_blocks(in.baseline, limits_of(*in.limits))) {
+    if (told.contains(rank)) continue;
     Finding f = finding_of(in, rank, blocks);
     if (f.severity == Severity::kInfo && f.cost_share < in.limits->straggler_told_factor * in.limits->warn_share)
       continue;

@@ -8,6 +8,7 @@
 //   seen 0 1                     only these ranks are observed, of `ranks` that run (and of `world`)
 //   joins rank=3 step=60         the rank is observed from this step on
 //   tensor_parallel 2 comm=0.3   neighbours meet in a group of their own between forward and backward
+//   ranks_per_host 4             so many neighbours live on one host (default: nobody tells of hosts)
 //   explicit                     the program marks its steps with trace_step
 //   fault rank=1 phase=backward add=10 from=0 to=199 every=1 sigma=0   adds ms to a phase of some steps; rank=all;
 //                                phases also: h2d, gc, checkpoint, validation, compile, epoch, sleep (unnamed, after the step)
@@ -113,6 +114,7 @@ struct Scenario {
   std::map<int, int> joins;         // rank → step
   std::map<int, double> late_ms;
   int tensor_parallel = 1;
+  int ranks_per_host = 0;
   double tensor_parallel_ms = 0.3;
   Words tokens, uneven;
   std::map<std::pair<int, int>, uint64_t> lossy;
@@ -171,6 +173,7 @@ inline Scenario read(const std::string& path) {
     else if (command == "seen") for (int r; in >> r;) s.seen.push_back(r);
     else if (command == "joins") { const Words w = words_of(in); s.joins[static_cast<int>(number(w, "rank", 0))] = static_cast<int>(number(w, "step", 0)); }
     else if (command == "late") { const Words w = words_of(in); s.late_ms[static_cast<int>(number(w, "rank", 0))] = number(w, "ms", 0); }
+    else if (command == "ranks_per_host") in >> s.ranks_per_host;
     else if (command == "tensor_parallel") in >> s.tensor_parallel, s.tensor_parallel_ms = number(words_of(in), "comm", 0.3);
     else if (command == "explicit") s.explicit_steps = true;
     else if (command == "prepares") { s.prepares = words_of(in); }
@@ -657,7 +660,10 @@ class Play {
     for (auto& [r, steps] : all) {
       const bool any = !s_.joins.contains(r) || !steps.empty();
       for (RankStep& step : steps) engine_->feed(r, std::move(step));
-      if (any || lanes_[r].builder().life().ended) engine_->set_life(r, lanes_[r].builder().life());
+      if (!any && !lanes_[r].builder().life().ended) continue;
+      RankLife life = lanes_[r].builder().life();
+      if (s_.ranks_per_host > 0) life.hostname = "host" + std::to_string(r / s_.ranks_per_host);
+      engine_->set_life(r, life);
     }
   }
   void deliver() { deliver(all_ranks(s_.ranks)); }
