@@ -1,6 +1,6 @@
-// Time blocked on a collective: torch.distributed.Work.wait (eager and FSDP2 operations, synchronous ones included), the
-// functional collectives' wait_tensor, and functions of c10d that wait for their operations in C++. DDP's backward waits
-// in C++ too and passes none of them: its stall is the tail of backward.
+// Time blocked on a collective: torch.distributed.Work.wait (eager and FSDP2 operations, synchronous ones included),
+// the functional collectives' wait_tensor, and functions of c10d that wait for their operations in C++. DDP's backward
+// waits in C++ too and passes none of them: its stall is the tail of backward.
 #include "python_hooks.h"
 
 namespace stepscope::recorder {
