@@ -72,16 +72,23 @@ std::string block_of(const Finding& f) {
   return text + "\n  " + f.action;
 }
 
+// Workers have begun a batch, and the rank waits for one.
+bool waits_for_workers(const Whereabouts& at) { return at.in_fetch() && !at.worker_fetches().empty(); }
+
 }  // namespace
 
-double HangWatch::patience_s(const RankTail& tail) const {
+double HangWatch::patience_s(const RankTail& tail, uint64_t now_ns) const {
+  return usual_patience_s(tail, stuck_workers(tail, now_ns).empty());
+}
+
+double HangWatch::usual_patience_s(const RankTail& tail, bool by_nature) const {
   const Whereabouts& at = tail.whereabouts();
   const Thresholds& t = options_.limits;
   const Category phase = at.step_end_ns() > 0 ? tail.builder().phase() : Category::kStartup;
   const double least = options_.timeout_s > 0 ? options_.timeout_s : t.standstill_s;
   double patience = std::max({least, t.standstill_steps * at.usual_step_s(), kLearned * at.longest_silence_s(phase)});
-  if (phase == Category::kStartup) patience = std::max(patience, t.standstill_startup_s);
-  if (takes_long_by_nature(phase)) patience = std::max(patience, t.standstill_pause_s);
+  if (by_nature && phase == Category::kStartup) patience = std::max(patience, t.standstill_startup_s);
+  if (by_nature && takes_long_by_nature(phase)) patience = std::max(patience, t.standstill_pause_s);
   return patience;
 }
 
@@ -89,7 +96,7 @@ bool HangWatch::suspects(const Pipeline& pipeline, uint64_t now_ns) const {
   bool any = waits_for_a_start(pipeline, now_ns);
   each_rank(pipeline, [&](const RankTail& tail) {
     if (tail.ended() || tail.leaving()) return;
-    double patience = patience_s(tail);
+    double patience = usual_patience_s(tail, !waits_for_workers(tail.whereabouts()));
     // Who waits while a timeout runs is looked at before half of it is over (diagnose/timeout_ahead.h).
     const bool waits = tail.whereabouts().in_init() || tail.whereabouts().awaited();
     if (const double timeout_s = timeout_of(tail); waits && timeout_s > 0)
@@ -163,6 +170,39 @@ void HangWatch::glance(int rank, int pid, uint64_t start_ticks, uint32_t thread,
     seen.cpu_share = static_cast<double>(now->cpu_ticks - seen.first_ticks) / static_cast<double>(hz) / seconds;
 }
 
+void HangWatch::look_at_workers(const RankTail& tail, uint64_t now_ns) {
+  const Whereabouts& at = tail.whereabouts();
+  const int rank = tail.identity().rank;
+  if (!waits_for_workers(at)) {
+    workers_.erase(rank);
+    return;
+  }
+  auto& workers = workers_[rank];
+  for (const auto& [pid, fetch] : at.worker_fetches()) {
+    if (fetch.loader != *at.in_fetch()) continue;
+    const auto now = glance_at(static_cast<int>(pid), 0, 0);
+    const std::string lock = now ? lock_that_all_wait_for(static_cast<int>(pid)) : "";
+    Worker& worker = workers[pid];
+    if (lock.empty() || worker.lock.empty() || now->cpu_ticks != worker.cpu_ticks)
+      worker = {now_ns, now ? now->cpu_ticks : 0, lock};
+  }
+  std::erase_if(workers, [&](const auto& entry) { return !at.worker_fetches().contains(entry.first); });
+}
+
+std::vector<StuckWorker> HangWatch::stuck_workers(const RankTail& tail, uint64_t now_ns) const {
+  std::vector<StuckWorker> stuck;
+  const auto found = workers_.find(tail.identity().rank);
+  if (found == workers_.end() || !tail.whereabouts().in_fetch()) return stuck;
+  for (const auto& [pid, worker] : found->second) {
+    const auto fetch = tail.whereabouts().worker_fetches().find(pid);
+    if (worker.lock.empty() || now_ns - worker.since_ns < kStuckNs) continue;
+    if (fetch == tail.whereabouts().worker_fetches().end()) continue;
+    stuck.push_back({static_cast<int>(pid), fetch->second.worker, worker.lock,
+                     seconds_since(static_cast<int64_t>(worker.since_ns), now_ns)});
+  }
+  return stuck;
+}
+
 RankStanding HangWatch::standing_of(const RankTail& tail, uint64_t now_ns) const {
   const Whereabouts& at = tail.whereabouts();
   const RankLife life = tail.life();
@@ -176,12 +216,15 @@ RankStanding HangWatch::standing_of(const RankTail& tail, uint64_t now_ns) const
   r.exception = exception_words(life);
   r.steps = tail.steps_begun();
   r.silent_s = life.ended ? seconds_since(life.end_ns, now_ns) : seconds_since(last_sign_ns(tail), now_ns);
-  r.patience_s = patience_s(tail);
+  r.patience_s = patience_s(tail, now_ns);
+  r.stuck_workers = stuck_workers(tail, now_ns);
   r.timeout_s = timeout_of(tail);
   r.phase = at.step_end_ns() > 0 ? tail.builder().phase() : Category::kStartup;
   r.in_init = at.in_init() && r.exception.empty();
   r.joined = at.joined() || at.step_end_ns() > 0;
   r.groups = at.groups();
+  r.turns = at.turns();
+  r.data_ended = at.data_ended();
   r.awaits = at.awaited();
   if (const auto seen = seen_.find(r.rank); seen != seen_.end() && !life.ended) {
     r.state = seen->second.state;
@@ -280,6 +323,7 @@ HangWatch::News HangWatch::drop(Pipeline& pipeline, uint64_t now_ns) {
   pipeline.engine().set_hang(std::nullopt);
   stacks_.reset();
   seen_.clear();
+  workers_.clear();
   moved_ns_ = 0;
   return {text, false};
 }
@@ -296,6 +340,7 @@ HangWatch::News HangWatch::look(Pipeline& pipeline, uint64_t now_ns, const std::
     if (!verdict_ && !seen_.empty()) {
       stacks_.reset();
       seen_.clear();
+      workers_.clear();
     }
     return {};
   }
@@ -304,6 +349,7 @@ HangWatch::News HangWatch::look(Pipeline& pipeline, uint64_t now_ns, const std::
     const int rank = tail.identity().rank;
     glance(rank, tail.identity().pid, tail.identity().pid_start_ticks, tail.whereabouts().thread(), now_ns);
     if (options_.stacks) stacks_.look(rank, tail, now_ns);
+    look_at_workers(tail, now_ns);
   });
   for (const RankLife& life : starting) glance(life.rank, life.pid, 0, 0, now_ns);
   if (now_ns - judged_ns_ < kJudgeNs) return {};

@@ -9,7 +9,8 @@
 //
 // Patience: max(standstill_s, standstill_steps usual steps), or kLearned times the longest silence that ended well in
 // the same phase; before the first step standstill_startup_s; while the rank saves, compiles, validates or is in a
-// phase of the user's, standstill_pause_s. `timeout_s` takes the place of standstill_s.
+// phase of the user's, standstill_pause_s, but not while a loader worker it waits for has stood in a lock for kStuckNs.
+// `timeout_s` takes the place of standstill_s.
 //
 // A verdict stands until the job goes on, and stays when it ends without having gone on: until one of the ranks that it
 // hangs on begins another step, or writes records for kSettleNs without an exception or the way out. One thread, the
@@ -34,7 +35,7 @@ class HangWatch {
  public:
   static constexpr uint64_t kLookNs = 100'000'000;
   static constexpr double kSuspect = 0.5, kLearned = 2, kStartFactor = 3;
-  static constexpr uint64_t kSettleNs = 5'000'000'000;
+  static constexpr uint64_t kSettleNs = 5'000'000'000, kStuckNs = 2'000'000'000;
 
   struct Options {
     Thresholds limits;
@@ -73,7 +74,16 @@ class HangWatch {
     uint64_t steps = 0;
   };
   static Progress progress_of(const RankSource& source);
-  double patience_s(const RankTail& tail) const;
+  // A loader worker at a batch, since when it has stood in a lock without computing.
+  struct Worker {
+    uint64_t since_ns = 0, cpu_ticks = 0;
+    std::string lock;
+  };
+  // `by_nature`: given more at the start and in phases that take long by nature.
+  double usual_patience_s(const RankTail& tail, bool by_nature) const;
+  double patience_s(const RankTail& tail, uint64_t now_ns) const;
+  void look_at_workers(const RankTail& tail, uint64_t now_ns);
+  std::vector<StuckWorker> stuck_workers(const RankTail& tail, uint64_t now_ns) const;
   bool suspects(const Pipeline& pipeline, uint64_t now_ns) const;
   bool waits_for_a_start(const Pipeline& pipeline, uint64_t now_ns) const;
   bool goes_on(Pipeline& pipeline, uint64_t now_ns);
@@ -88,6 +98,7 @@ class HangWatch {
   Options options_;
   StackAsker stacks_;
   std::map<int, Seen> seen_;
+  std::map<int, std::map<uint32_t, Worker>> workers_;  // of ranks that wait for one
   std::optional<Finding> verdict_;
   JobStanding standing_;
   std::optional<JobStanding> here_;

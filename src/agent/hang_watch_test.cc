@@ -2,7 +2,14 @@
 #include "agent/hang_watch.h"
 
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <csignal>
+
+#include "child.h"
+#include "sampler/process_glance.h"
 #include "written_rings.h"
 
 namespace stepscope {
@@ -89,6 +96,60 @@ TEST_F(HangWatchTest, SoAreRecordsThatKeepComing) {
   EXPECT_TRUE(watch_.verdict());
   forwards(4);
   EXPECT_FALSE(watch_.verdict());
+}
+
+// The first batch of an epoch may take long, but not while the worker stands in a lock. The worker: a real process.
+class WaitsForAWorker : public PipelineTest {
+ protected:
+  // Seconds after which the watch speaks; 0 = not in 20.
+  double speaks_after(uint32_t worker_pid) {
+    Writer a(root_, 0, 10, 0, 4096, 1);
+    Pipeline pipeline{EngineOptions{}};
+    pipeline.add(a.tail());
+    HangWatch watch{{.limits = Thresholds{}, .timeout_s = 0, .stacks = false}};
+    for (int i = 0; i < 40; ++i) {
+      a.busy_step();
+      pipeline.pump(a.now());
+      watch.look(pipeline, a.now());
+    }
+    for (const Edge edge : {Edge::kBegin, Edge::kEnd}) a.put(Kind::kLoaderCreate, edge, 1, 1'000'000, 1);
+    a.put(Kind::kFetch, Edge::kBegin, 1);
+    a.thread = worker_pid;
+    a.put(Kind::kWorkerFetch, Edge::kBegin, 0, 1'000'000, 1);
+    const uint64_t start_ns = a.now();
+    for (double s = 0.2; s <= 20; s += 0.2) {
+      const uint64_t now_ns = start_ns + static_cast<uint64_t>(s * 1e9);
+      pipeline.pump(now_ns);
+      watch.look(pipeline, now_ns);
+      if (!watch.verdict()) continue;
+      said_ = watch.verdict()->title;
+      return s;
+    }
+    return 0;
+  }
+  std::string said_;
+};
+
+TEST_F(WaitsForAWorker, ThatStandsInALock) {
+  static std::atomic<int> word{0};
+  const pid_t worker = testing::start_child([] {
+    ::syscall(SYS_futex, &word, 0 /* FUTEX_WAIT */, 0, nullptr, nullptr, 0);
+    return 0;
+  });
+  for (int i = 0; i < 200 && lock_that_all_wait_for(worker).empty(); ++i) ::usleep(10'000);
+  const bool told = !lock_that_all_wait_for(worker).empty();
+  const double after_s = speaks_after(static_cast<uint32_t>(worker));
+  ::kill(worker, SIGKILL), testing::wait_for(worker);
+  if (!told) GTEST_SKIP() << "the kernel does not tell where threads sleep";
+  EXPECT_GE(after_s, 5);
+  EXPECT_LE(after_s, 6);
+  EXPECT_NE(said_.find("waits in its loader for worker 0, process "), std::string::npos) << said_;
+}
+
+TEST_F(WaitsForAWorker, ThatSleeps) {
+  const pid_t worker = testing::start_child([] { return ::usleep(60'000'000); });
+  EXPECT_EQ(speaks_after(static_cast<uint32_t>(worker)), 0);
+  ::kill(worker, SIGKILL), testing::wait_for(worker);
 }
 
 }  // namespace

@@ -101,7 +101,7 @@ struct RankProcess {
   SampledSeries worker_read_bytes_per_s, worker_rchar_per_s;            // sums
   SampledSeries worker_uss_bytes, worker_pss_bytes;                     // sums, every 10 to 30 s
   uint32_t worker_generations = 0;                                      // how often the set of workers changed
-  int64_t workers_since_ns = 0;                                         // when the present set was first seen
+  int64_t workers_since_ns = 0;  // of the present set, or of the last one there was
   WorkerGrowth worker_growth;
 };
 

@@ -40,7 +40,16 @@ int32_t peer_of(const Event& event) {
   return event.flags & kCollectiveP2p ? static_cast<int32_t>(event.d >> 16 & 0xffffffff) : -1;
 }
 
+uint64_t what_of(uint64_t group, const IssuedOp& op) {
+  uint64_t what = group * 0x9e3779b97f4a7c15ull + op.op * 2 + op.in_backward + 1;
+  if (must_agree_in_size(op.op)) what ^= (op.bytes + 1) * 0xc2b2ae3d27d4eb4full;
+  return what | 1;
+}
+
 }  // namespace
+
+// Pieces of others may be uneven.
+bool must_agree_in_size(uint8_t op) { return op == static_cast<uint8_t>(CollectiveOp::kAllReduce); }
 
 const IssuedOp* PlaceInGroup::find(uint64_t sequence) const {
   const auto found =
@@ -59,11 +68,20 @@ PlaceInGroup* Whereabouts::place_in(uint64_t group) {
   return &groups_[group];
 }
 
+void Whereabouts::add(uint64_t group, IssuedOp op) {
+  op.step_ends = step_ends_;
+  op.what = what_of(group, op);
+  op.after = newest_;
+  if (newest_ != 0) turns_.add(newest_, op.what, op.time_ns);
+  newest_ = op.what;
+  if (PlaceInGroup* place = place_in(group)) place->add(op);
+}
+
 // One of which nobody tells: what it is, is guessed by where.
 void Whereabouts::count_issue(uint64_t group, uint64_t sequence, int64_t time_ns) {
   const bool in_backward = backwards_ > 0;
   const auto op = static_cast<uint8_t>(in_backward ? CollectiveOp::kAllReduce : CollectiveOp::kUnknown);
-  if (PlaceInGroup* place = place_in(group)) place->add({sequence, 0, op, time_ns, step_ends_, in_backward});
+  add(group, {.sequence = sequence, .op = op, .time_ns = time_ns, .in_backward = in_backward});
 }
 
 void Whereabouts::note_issue(const Event& event) {
@@ -72,7 +90,7 @@ void Whereabouts::note_issue(const Event& event) {
   const bool message = kind_of(event.kind) == Kind::kCollective && (event.flags & kCollectiveP2p);
   if (backwards_ > 0 && !message) in_backward_ = AwaitedOp{.group = event.a, .sequence = event.b, .since_ns = time_ns};
   if (message) return;
-  if (PlaceInGroup* place = place_in(event.a)) place->add({event.b, event.c, op, time_ns, step_ends_, backwards_ > 0});
+  add(event.a, {.sequence = event.b, .bytes = event.c, .op = op, .time_ns = time_ns, .in_backward = backwards_ > 0});
 }
 
 // Where torch does not tell (before 2.14), NCCL does.
@@ -85,6 +103,13 @@ void Whereabouts::note_nccl(const Event& event) {
     groups_.erase(event.a);
   else if (PlaceInGroup* place = place_in(event.a))
     place->size = event.c;
+}
+
+void Whereabouts::note_worker(const Event& event) {
+  if (edge_of(event.kind) != Edge::kBegin)
+    worker_fetches_.erase(event.thread);
+  else if (worker_fetches_.size() < kMostWorkers || worker_fetches_.contains(event.thread))
+    worker_fetches_[event.thread] = {event.a, event.b};
 }
 
 void Whereabouts::note_step_end(int64_t at_ns) {
@@ -111,7 +136,7 @@ void Whereabouts::push(const Event& event, Category phase) {
   }
   switch (kind) {
     case Kind::kCollective:
-      if (!std::exchange(hooks_, true)) groups_.clear();
+      if (!std::exchange(hooks_, true)) groups_.clear(), turns_ = {}, newest_ = 0;
       return note_issue(event);
     case Kind::kNcclOp:
     case Kind::kNcclComm: return note_nccl(event);
@@ -143,9 +168,14 @@ void Whereabouts::push(const Event& event, Category phase) {
       }
       return;
     case Kind::kForward:
-      if (edge == Edge::kBegin && (event.flags & kForwardGrad)) in_step_ = true;
+      if (edge == Edge::kBegin && (event.flags & kForwardGrad)) in_step_ = true, data_ended_ = false;
       if (edge == Edge::kBegin) backwards_ = 0;  // one that an exception left
       return;
+    case Kind::kFetch:
+      in_fetch_ = edge == Edge::kBegin ? std::optional(event.a) : std::nullopt;
+      if (edge == Edge::kEnd && (event.flags & kFetchStop)) data_ended_ = true;
+      return;
+    case Kind::kWorkerFetch: return note_worker(event);
     case Kind::kOptimizer:
       if (edge == Edge::kEnd) note_step_end(time_ns);
       return;

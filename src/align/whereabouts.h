@@ -15,6 +15,7 @@
 
 #include "align/category.h"
 #include "align/event.h"
+#include "align/op_turns.h"
 
 namespace stepscope {
 
@@ -25,7 +26,11 @@ struct IssuedOp {
   int64_t time_ns = 0;
   uint64_t step_ends = 0;    // that the rank had seen then
   bool in_backward = false;  // of gradients, most likely
+  uint64_t what = 0;         // the same number for the same: group, operation, size where ranks must agree, in backward
+  uint64_t after = 0;        // `what` of the one that the rank called before, in whatever group; 0 = none
 };
+
+bool must_agree_in_size(uint8_t op);  // all members must call it with as many bytes
 
 struct PlaceInGroup {
   uint64_t issued = 0;  // operations so far: the sequence of the next one
@@ -44,9 +49,14 @@ struct AwaitedOp {
   int64_t since_ns = 0;
 };
 
+// A batch that a loader worker is at.
+struct WorkerFetch {
+  uint64_t worker = 0, loader = 0;
+};
+
 class Whereabouts {
  public:
-  static constexpr size_t kMostGroups = 64, kKept = 64, kMostWalls = 64;
+  static constexpr size_t kMostGroups = 64, kMostWorkers = 1024, kKept = 64, kMostWalls = 64;
   static constexpr int64_t kSilenceNs = 200'000'000;  // a shorter one is none
 
   // `phase`: what the training thread was in before this record; looked at only where the record breaks a silence.
@@ -64,6 +74,13 @@ class Whereabouts {
   bool joined() const { return joined_; }  // init_process_group has returned
   std::optional<AwaitedOp> awaited() const;
   const std::map<uint64_t, PlaceInGroup>& groups() const { return groups_; }
+  const OpTurns& turns() const { return turns_; }
+  // The loader whose batch the training thread waits for, or makes; and who is at a batch of it, by process: one that
+  // ended at it is among them still.
+  std::optional<uint64_t> in_fetch() const { return in_fetch_; }
+  const std::map<uint32_t, WorkerFetch>& worker_fetches() const { return worker_fetches_; }
+  // Its data came to an end since it trained last.
+  bool data_ended() const { return data_ended_; }
   double usual_step_s() const;                      // median of the newest; 0 = none
   double longest_silence_s(Category phase) const {  // that began in this phase and ended
     return static_cast<double>(silences_ns_[index(phase)]) * 1e-9;
@@ -72,13 +89,18 @@ class Whereabouts {
  private:
   PlaceInGroup* place_in(uint64_t group);  // null: there are kMostGroups already
   void note_issue(const Event& event);
+  void add(uint64_t group, IssuedOp op);
   void count_issue(uint64_t group, uint64_t sequence, int64_t time_ns);
   void note_nccl(const Event& event);
+  void note_worker(const Event& event);
   void note_step_end(int64_t at_ns);
 
   int64_t progress_ns_ = 0, step_end_ns_ = 0, init_since_ns_ = 0;
   uint32_t thread_ = 0;
   bool in_step_ = false, joined_ = false, own_ended_ = false;
+  bool data_ended_ = false;
+  std::optional<uint64_t> in_fetch_;
+  std::map<uint32_t, WorkerFetch> worker_fetches_;
   bool hooks_ = false;  // of process groups report operations: what NCCL says of them is no other one
   int backwards_ = 0;
   std::optional<AwaitedOp> wait_;         // inside Work.wait or a synchronous call
@@ -86,6 +108,8 @@ class Whereabouts {
   int64_t own_end_ns_ = 0;
   uint64_t step_ends_ = 0;
   std::map<uint64_t, PlaceInGroup> groups_;
+  uint64_t newest_ = 0;  // IssuedOp::what
+  OpTurns turns_;
   std::deque<int64_t> walls_ns_;
   std::array<int64_t, kCategoryCount> silences_ns_{};
 };

@@ -29,6 +29,47 @@ TEST_F(WhereaboutsTest, KnowsThePlaceInEachGroup) {
   EXPECT_EQ(where_.groups().at(5).find(2), nullptr);
 }
 
+TEST_F(WhereaboutsTest, KnowsWhatHasFollowedWhat) {
+  for (uint64_t step = 0; step < 100; ++step) {
+    at(10 * step + 1, Kind::kCollective, Edge::kMark, 5, 2 * step, 64, 1);
+    at(10 * step + 2, Kind::kCollective, Edge::kMark, 6, 2 * step, 64 + step, 2);  // pieces may be uneven
+  }
+  at(2000, Kind::kCollective, Edge::kMark, 5, 200, 32, 1);
+  const IssuedOp &last = *where_.groups().at(5).find(200), &usual = *where_.groups().at(5).find(198);
+  EXPECT_EQ(last.after, usual.after);
+  EXPECT_TRUE(where_.turns().never_taken(last.after, last.what, last.time_ns)) << "another size";
+  EXPECT_FALSE(where_.turns().taken_twice(last.after, last.what, last.time_ns));
+  EXPECT_TRUE(where_.turns().taken_twice(last.after, usual.what, last.time_ns));
+  EXPECT_FALSE(where_.turns().taken_twice(last.after, usual.what, 5 * kMs)) << "not by then";
+}
+
+TEST_F(WhereaboutsTest, WithTooManyTurnsNothingIsNew) {
+  for (uint64_t i = 0; i < 2 * OpTurns::kMost; ++i) at(i + 1, Kind::kCollective, Edge::kMark, 5, i, i, 1);
+  const IssuedOp& last = where_.groups().at(5).newest.back();
+  EXPECT_FALSE(where_.turns().never_taken(last.after, last.what, last.time_ns));
+  EXPECT_FALSE(where_.turns().taken_twice(last.after, last.what, last.time_ns));
+}
+
+TEST_F(WhereaboutsTest, WorkersAtABatch) {
+  where_.push({1, pack_kind(Kind::kWorkerFetch, Edge::kBegin), 0, 501, 0, 3}, Category::kUnattributed);
+  where_.push({2, pack_kind(Kind::kWorkerFetch, Edge::kBegin), 0, 502, 1, 3}, Category::kUnattributed);
+  where_.push({3, pack_kind(Kind::kWorkerFetch, Edge::kEnd), 0, 501, 0, 3}, Category::kUnattributed);
+  ASSERT_EQ(where_.worker_fetches().size(), 1u);
+  EXPECT_EQ(where_.worker_fetches().at(502).worker, 1u);
+}
+
+TEST_F(WhereaboutsTest, DataThatEnded) {
+  at(0, Kind::kFetch, Edge::kBegin, 3);
+  EXPECT_EQ(where_.in_fetch(), 3u);
+  at(1, Kind::kFetch, Edge::kEnd, 3);
+  EXPECT_FALSE(where_.data_ended() || where_.in_fetch());
+  at(2, Kind::kFetch, Edge::kEnd, 3, 0, 0, 0, kFetchStop);
+  at(3, Kind::kForward, Edge::kBegin, 4);  // without gradients
+  EXPECT_TRUE(where_.data_ended());
+  at(4, Kind::kForward, Edge::kBegin, 4, 0, 0, 0, kForwardGrad);
+  EXPECT_FALSE(where_.data_ended());
+}
+
 // Torch before 2.14 does not tell of collectives; where it does, NCCL tells of the same ones.
 TEST_F(WhereaboutsTest, TakesNcclsWordWhereTorchSaysNothing) {
   at(1, Kind::kNcclComm, Edge::kBegin, 77, 0, 2);

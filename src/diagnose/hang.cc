@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/text_format.h"
+#include "diagnose/odd_one.h"
 #include "diagnose/stack_text.h"
 #include "diagnose/timed_collectives.h"
 #include "diagnose/wait_chain.h"
@@ -26,7 +27,21 @@ bool waits_for_file(const std::string& channel) {
 struct Reason {
   Cause cause = Cause::kRankSilent;
   std::string words;
+  bool worker = false;  // it waits for a loader worker that stands itself
 };
+
+// A loader that waits, asleep, for a worker that waits for a lock.
+std::optional<Reason> stuck_worker(const RankStanding& r, const std::string& at) {
+  if (r.stuck_workers.empty() || computes(r)) return std::nullopt;
+  const StuckWorker& first = r.stuck_workers.front();
+  const std::string more =
+      r.stuck_workers.size() == 1 ? "" : formatted(" (and {} more alike)", r.stuck_workers.size() - 1);
+  return Reason{
+      Cause::kRankSilent,
+      formatted("waits in its loader{} for worker {}{}, process {}, which waits for a lock or another thread ({})", at,
+                first.worker, more, first.pid, first.wait_channel),
+      true};
+}
 
 // Why a rank that does not come does not come.
 Reason reason_of(const RankStanding& r) {
@@ -44,6 +59,7 @@ Reason reason_of(const RankStanding& r) {
   if (r.state == 'D')
     return {Cause::kWaitingOnIo,
             formatted("waits for the kernel{}{}", r.wait_channel.empty() ? "" : " in " + r.wait_channel, at)};
+  if (auto found = stuck_worker(r, at)) return *found;
   const bool native = r.stack && !r.stack->in_interpreter;
   if (r.stack && r.stack->holds_gil && native) {
     const std::string module = r.stack->module.empty() ? "" : ", in " + r.stack->module;
@@ -60,7 +76,11 @@ Reason reason_of(const RankStanding& r) {
   return {Cause::kRankSilent, how + at};
 }
 
-std::string action_for(Cause cause) {
+std::string action_for(Cause cause, bool worker) {
+  if (worker)
+    return "See where the worker stands (py-spy dump --pid PID). One that is forked while another thread holds a lock "
+           "never "
+           "gets it: start workers by spawn or forkserver, or keep them (persistent_workers=True)";
   switch (cause) {
     case Cause::kRankExited: return "See this rank's traceback; the others wait for it until their group's timeout";
     case Cause::kUnevenSteps:
@@ -84,7 +104,33 @@ struct Verdict {
   Cause cause = Cause::kNone;
   std::vector<int> culprits, victims;
   std::string words;
+  bool by_history = false;  // who is named is told by what the ranks did before
+  bool worker = false;      // what the first culprit waits for is a loader worker
+  bool sides = false;       // the words say what each rank does, those of the victims too
 };
+
+// Of ranks in different operations: which of them is wrong, where what they did before tells.
+void name_odd_ones(const std::vector<StandsIn>& calls, Verdict& v) {
+  v.sides = true;
+  const std::vector<int> odd = odd_ones(calls);
+  const auto ended = std::find_if(calls.begin(), calls.end(), [](const StandsIn& c) { return c.first->data_ended; });
+  if (odd.empty() && v.culprits.size() < calls.size()) return;  // a majority told
+  if (odd.empty()) {
+    v.words +=
+        ended != calls.end()
+            ? formatted("; the data of rank {} ended: it had too little, or the others too much", ended->first->rank)
+            : "; what they did before does not tell which of them is wrong";
+    return;
+  }
+  v.culprits = odd;
+  v.by_history = true;
+  v.victims.clear();
+  for (const auto& [rank, op] : calls)
+    if (std::find(odd.begin(), odd.end(), rank->rank) == odd.end()) v.victims.push_back(rank->rank);
+  std::sort(v.victims.begin(), v.victims.end());
+  v.words += formatted("; {} never did so before, {} as always", format_ranks(odd),
+                       v.victims.size() == 1 ? format_ranks(v.victims) + " does" : format_ranks(v.victims) + " do");
+}
 
 // The step in which it was issued: the host may have gone on since.
 uint64_t step_of(const RankStanding& r, uint64_t group, const IssuedOp& op) {
@@ -96,6 +142,7 @@ uint64_t step_of(const RankStanding& r, uint64_t group, const IssuedOp& op) {
 std::optional<Verdict> mismatch(const JobStanding& job, const WaitChain& wait, uint64_t group, uint64_t sequence) {
   std::map<std::pair<uint8_t, uint64_t>, std::vector<int>> said;
   std::vector<int> ranks;
+  std::vector<StandsIn> calls;
   const IssuedOp* first = nullptr;
   bool uneven = false;  // some are inside a step, or another step, and some are not
   for (const RankStanding& r : job.ranks) {
@@ -103,9 +150,9 @@ std::optional<Verdict> mismatch(const JobStanding& job, const WaitChain& wait, u
     if (!op) continue;
     if (!first) first = op;
     uneven = uneven || op->in_backward != first->in_backward || op->step_ends != first->step_ends;
-    const bool sized = op->op == static_cast<uint8_t>(CollectiveOp::kAllReduce);  // others may be uneven
-    said[{op->op, sized ? op->bytes : 0}].push_back(r.rank);
+    said[{op->op, must_agree_in_size(op->op) ? op->bytes : 0}].push_back(r.rank);
     ranks.push_back(r.rank);
+    calls.emplace_back(&r, op);
   }
   if (said.size() < 2) return std::nullopt;
   Verdict v;
@@ -133,6 +180,7 @@ std::optional<Verdict> mismatch(const JobStanding& job, const WaitChain& wait, u
   }
   v.words = formatted("at place {} of the group ", sequence);
   for (size_t i = 0; i < sides.size(); ++i) v.words += (i ? ", " : "") + sides[i];
+  name_odd_ones(calls, v);
   return v;
 }
 
@@ -151,6 +199,19 @@ std::optional<Verdict> first_mismatch(const JobStanding& job, const WaitChain& w
       if (!moving.contains(group))
         if (auto found = mismatch(job, wait, group, sequence)) return found;
   return std::nullopt;
+}
+
+// What each of them is blocked in; empty where that is not known of all, or they exchange messages.
+std::vector<StandsIn> calls_of(const WaitChain& wait, const std::set<int>& waiting) {
+  std::vector<StandsIn> calls;
+  for (const int rank : waiting) {
+    const auto& edge = wait.edge(rank);
+    const RankStanding* r = wait.standing(rank);
+    const IssuedOp* op = edge.init || edge.message ? nullptr : issued_by(*r, edge.group, edge.sequence);
+    if (!op) return {};
+    calls.emplace_back(r, op);
+  }
+  return calls;
 }
 
 bool patient(const RankStanding& r) {
@@ -201,6 +262,9 @@ std::optional<Verdict> verdict_of(const JobStanding& job, const WaitChain& wait)
     if (roots.empty()) {
       v.culprits.assign(waiting.begin(), waiting.end());
       v.words = "the ranks wait for each other in different operations";
+      for (const int rank : waiting)
+        v.words += formatted("{} {}", rank == *waiting.begin() ? ":" : ",", wait.waited_in({rank}));
+      name_odd_ones(calls_of(wait, waiting), v);
       return v;
     }
     v.victims.assign(waiting.begin(), waiting.end());
@@ -230,6 +294,7 @@ std::optional<Verdict> verdict_of(const JobStanding& job, const WaitChain& wait)
   } else {
     reason = reason_of(*wait.standing(v.culprits.front()));
     v.cause = reason.cause;
+    v.worker = reason.worker;
     v.words =
         v.culprits.size() == 1 ? reason.words : formatted("stand still: rank {} {}", v.culprits.front(), reason.words);
   }
@@ -250,6 +315,12 @@ void add_evidence(const JobStanding& job, const WaitChain& wait, Finding& f) {
       if (!r.wait_channel.empty()) text += " " + r.wait_channel;
       f.evidence.push_back({"process_state", r.rank, {}, {}, text});
     }
+    for (const StuckWorker& w : r.stuck_workers)
+      f.evidence.push_back({"worker",
+                            r.rank,
+                            w.stands_s,
+                            {},
+                            formatted("worker {}, process {}, stands in {}", w.worker, w.pid, w.wait_channel)});
     if (r.cpu_share) f.evidence.push_back({"cpu_share", r.rank, *r.cpu_share, {}, ""});
     if (!r.exception.empty()) f.evidence.push_back({"exception", r.rank, {}, {}, r.exception});
     if (wait.edge(r.rank).blocked && !wait.edge(r.rank).init)
@@ -300,19 +371,17 @@ std::optional<Finding> judge_hang(const JobStanding& job) {
   f.coverage = job.world > 0 ? static_cast<double>(job.ranks.size()) / job.world : 1;
   const bool by_evidence = first->stack || first->ended || verdict->cause == Cause::kStopped ||
                            verdict->cause == Cause::kMismatchedCollective || verdict->cause == Cause::kUnevenSteps;
-  f.confidence = by_evidence ? 0.98 : 0.9;
+  f.confidence = by_evidence && !verdict->by_history ? 0.98 : 0.9;
   const std::string wait_words = wait.waited_in(f.victims);
-  const bool sides = verdict->cause == Cause::kMismatchedCollective ||
-                     (verdict->culprits.size() > 1 && verdict->cause == Cause::kUnevenSteps);
-  if (f.ranks.empty() || sides)
+  if (f.ranks.empty() || verdict->sides)
     f.title = formatted("The job stands in step {}: {}", step, verdict->words);
   else if (!first->joined)
     f.title = formatted("{} {} before init_process_group", capitalized(format_ranks(f.ranks)), verdict->words);
   else
     f.title = formatted("{} {} in step {}", capitalized(format_ranks(f.ranks)), verdict->words, step);
-  if (!wait_words.empty() && !f.ranks.empty()) f.title += "; " + wait_words;
+  if (!wait_words.empty() && !f.ranks.empty() && !verdict->sides) f.title += "; " + wait_words;
   if (!first->joined && !f.victims.empty()) f.title += formatted(", for {:.0f} s", silent_s);
-  f.action = action_for(verdict->cause);
+  f.action = action_for(verdict->cause, verdict->worker);
   add_evidence(job, wait, f);
   return f;
 }

@@ -34,9 +34,19 @@ struct Job : JobStanding {
   void issued(int rank, uint64_t count, CollectiveOp op = CollectiveOp::kAllReduce, uint64_t bytes = 4096,
               uint64_t group = kWorld) {
     PlaceInGroup& place = (*this)[rank].groups[group];
-    for (uint64_t i = place.issued; i < count; ++i) place.newest.push_back({i, bytes, static_cast<uint8_t>(op), 0});
+    RankStanding& r = (*this)[rank];
+    for (uint64_t i = place.issued; i < count; ++i) {
+      IssuedOp next{.sequence = i, .bytes = bytes, .op = static_cast<uint8_t>(op), .time_ns = ++now_ns};
+      next.what = (bytes << 8 | next.op) * 128 + group;
+      next.after = newest[rank];
+      if (next.after) r.turns.add(next.after, next.what, now_ns);
+      newest[rank] = next.what;
+      place.newest.push_back(next);
+    }
     place.issued = count;
   }
+  int64_t now_ns = 0;
+  std::map<int, uint64_t> newest;  // of each rank, what it was
 
   // In its newest operation of the group.
   void waits(int rank, uint64_t group = kWorld) {
@@ -103,6 +113,24 @@ TEST(Hang, ALongStepInNativeCodeIsGivenMoreTime) {
   job.stands_at(1, 20, "loop", false, true);  // in Python itself
   job[1].state = 'R';
   EXPECT_EQ(job.verdict().ranks, std::vector<int>{1});
+}
+
+TEST(Hang, ALoaderThatWaitsForAWorkerThatStands) {
+  Job job = one_is_missing(2);
+  job.stands_at(1, 70, "main", false, false);
+  job[1].wait_channel = "do_poll";
+  EXPECT_EQ(job.verdict().title.find("worker"), std::string::npos);
+  job[1].stuck_workers = {{4242, 3, "futex_wait_queue", 6}};
+  const Finding f = job.verdict();
+  EXPECT_EQ(f.ranks, std::vector<int>{1});
+  EXPECT_NE(f.title.find("Rank 1 waits in its loader at train.py:70 main for worker 3, process 4242, which waits for "
+                         "a lock or another thread (futex_wait_queue) in step 10"),
+            std::string::npos)
+      << f.title;
+  EXPECT_NE(f.action.find("spawn"), std::string::npos);
+  job[1].cpu_share = 1;  // it makes something of a batch itself
+  job[1].silent_s = 20;
+  EXPECT_EQ(job.verdict().title.find("worker"), std::string::npos);
 }
 
 TEST(Hang, TellsTheCausesOfASilentRankApart) {
@@ -182,7 +210,73 @@ TEST(Hang, OneIsInAStepThatTheOthersDoNotTake) {
   for (int rank : {0, 1}) job.waits(rank);
   const Finding f = job.verdict();
   EXPECT_EQ(f.cause, Cause::kUnevenSteps);
+  EXPECT_EQ(f.ranks, std::vector<int>{1});
+  EXPECT_EQ(f.victims, std::vector<int>{0});
+  EXPECT_NE(f.title.find("rank 1 never did so before, rank 0 does as always"), std::string::npos) << f.title;
+}
+
+// Both ranks all-reduce, and gather at the end of some steps; now rank 0 all-reduces and rank 1 does `last`.
+Job went_apart(std::initializer_list<CollectiveOp> before, CollectiveOp last) {
+  Job job(2);
+  uint64_t count = 0;
+  for (const CollectiveOp op : before) {
+    ++count;
+    for (int rank : {0, 1}) job.issued(rank, count, op, 4096);
+  }
+  job.issued(0, count + 1, CollectiveOp::kAllReduce, 4096);
+  job.issued(1, count + 1, last, 4096);
+  for (int rank : {0, 1}) job.waits(rank);
+  return job;
+}
+
+TEST(Hang, WhatWasBeforeTellsWhichOfTwoIsWrong) {
+  constexpr auto kReduce = CollectiveOp::kAllReduce, kGather = CollectiveOp::kAllGather;
+  const std::vector<int> odd = {1}, both = {0, 1};
+  EXPECT_EQ(went_apart({kReduce, kReduce, kReduce}, kGather).verdict().ranks, odd);
+  EXPECT_EQ(went_apart({kGather, kReduce, kReduce, kReduce}, kGather).verdict().ranks, odd);  // never after a reduce
+  // Too little was before, or both have done either.
+  EXPECT_EQ(went_apart({kReduce, kReduce}, kGather).verdict().ranks, both);
+  EXPECT_EQ(went_apart({kReduce, kReduce, kReduce, kGather, kReduce}, kGather).verdict().ranks, both);
+  const Finding f = went_apart({kReduce, kReduce}, kGather).verdict();
+  EXPECT_NE(f.title.find("what they did before does not tell which of them is wrong"), std::string::npos) << f.title;
+  // Nobody does as always.
+  EXPECT_EQ(went_apart({kGather, kGather, kGather}, kGather).verdict().ranks, std::vector<int>{0});
+  EXPECT_EQ(went_apart({kGather, kGather, kGather}, CollectiveOp::kBroadcast).verdict().ranks, both);
+}
+
+TEST(Hang, WhoseDataEndedIsNotOdd) {
+  Job job = went_apart({CollectiveOp::kAllReduce, CollectiveOp::kAllReduce, CollectiveOp::kAllReduce},
+                       CollectiveOp::kBarrier);
+  job[1].data_ended = true;
+  const Finding f = job.verdict();
   EXPECT_EQ(f.ranks, (std::vector<int>{0, 1}));
+  EXPECT_NE(f.title.find("the data of rank 1 ended"), std::string::npos) << f.title;
+}
+
+TEST(Hang, MoreThanHalfAreNotOdd) {
+  Job job(3);
+  for (int rank : {0, 1, 2}) job.issued(rank, 3);
+  job.issued(0, 4);
+  for (int rank : {1, 2}) job.issued(rank, 4, CollectiveOp::kBarrier, 0);
+  for (int rank : {0, 1, 2}) {
+    job.waits(rank);
+    job[rank].groups.at(kWorld).newest.back().in_backward = rank == 0;
+  }
+  EXPECT_EQ(job.verdict().ranks, (std::vector<int>{0, 1, 2}));
+}
+
+// Without hooks of process groups the ends of backwards are counted apart from waits: the ranks wait in a ring.
+TEST(Hang, InARingTheOddOneIsNamedToo) {
+  constexpr uint64_t kTails = 99;
+  Job job(2);
+  for (int rank : {0, 1}) job.issued(rank, 5, CollectiveOp::kAllReduce, 0, kTails);
+  job.issued(0, 6, CollectiveOp::kAllReduce, 0, kTails);
+  job.waits(0, kTails);
+  job.issued(1, 1, CollectiveOp::kUnknown, 0);
+  job.waits(1);
+  const Finding f = job.verdict();
+  EXPECT_EQ(f.cause, Cause::kMismatchedCollective);
+  EXPECT_EQ(f.ranks, std::vector<int>{1});
 }
 
 // It came to another operation a moment later, and is not yet silent for as long as the others.
@@ -201,6 +295,8 @@ TEST(Hang, ARankThatCameToAnotherOperationALittleLater) {
 TEST(Hang, HostsThatRanOnPastAnOperationThatOneSkipped) {
   Job job(2);
   for (int rank = 0; rank < 2; ++rank) {
+    job.issued(rank, 9, CollectiveOp::kAllReduce, 1 << 20);
+    job.issued(rank, 10, CollectiveOp::kAllReduce, 4000);  // both did so before
     job.issued(rank, 20, CollectiveOp::kAllReduce, 1 << 20);
     if (rank == 0) job.issued(rank, 21, CollectiveOp::kAllReduce, 4000);
     job.issued(rank, 24, CollectiveOp::kAllReduce, 1 << 20);

@@ -1,13 +1,70 @@
 // RANK_DIVERGENCE: replicas have the same gradients after they were averaged, and so the same norm. Where the norms
 // were equal and then differ step after step, some rank trains on gradients that the others do not have, and the
 // replicas drift apart. Losses differ between ranks by nature and are no evidence.
+//
+// Or parameters of a model in DDP that train and that DDP does not average, and whose values differ between ranks.
+#include <map>
+#include <tuple>
+
 #include "base/text_format.h"
-#include "diagnose/rule.h"
+#include "diagnose/rules_advice.h"
 
 namespace stepscope {
 
+namespace {
+
+struct Outside {
+  std::map<int, double> sums;  // by rank, at the same step
+  double parameters = 0, bytes = 0, step = 0;
+  std::string first;
+};
+
+// Of the first model of which ranks of one group tell different values.
+std::optional<Outside> different_outside_ddp(const RuleInput& in) {
+  std::map<std::tuple<uint64_t, std::string, double, double>, Outside> models;
+  for (const auto& [rank, life] : *in.lives)
+    for (const ConfigFact& fact : life.configuration) {
+      if (fact.subject != "ddp_outside") continue;
+      const double step = number(fact, "step", 0), parameters = number(fact, "parameters", 0);
+      Outside& o = models[{fact.id, text(fact, "group"), step, parameters}];
+      o.sums[rank] = number(fact, "sum", 0);
+      o.parameters = parameters, o.bytes = number(fact, "bytes", 0), o.step = step, o.first = text(fact, "first");
+    }
+  for (const auto& [model, o] : models)
+    for (const auto& [rank, sum] : o.sums)
+      if (sum != o.sums.begin()->second) return o;
+  return std::nullopt;
+}
+
+bool judge_outside_ddp(const RuleInput& in, std::vector<Finding>& out) {
+  const auto found = different_outside_ddp(in);
+  if (!found) return false;
+  FindingBuilder f = in.finding(FindingKind::kRankDivergence);
+  f.about_job().graded(Severity::kWarn).from(0).confidence(0.95);
+  const bool one = found->parameters == 1;
+  f.title(formatted("{:.0f} parameter{} of the model in DDP ({}{}, {}) train{} outside of it: {} values differ between "
+                    "ranks, their gradients are not averaged",
+                    found->parameters, one ? "" : "s", found->first, one ? "" : ", ...", format_bytes(found->bytes),
+                    one ? "s" : "", one ? "its" : "their"))
+      .action(
+          "Change the model before it is wrapped: DDP averages the parameters that it had, and that required "
+          "gradients, "
+          "when it was made. What was trained so far differs from rank to rank")
+      .evidence("parameters_outside_ddp", found->parameters)
+      .evidence("outside_bytes", found->bytes)
+      .evidence("looked_at_step", found->step);
+  for (const auto& [rank, sum] : found->sums) {
+    f.evidence("sum_of_values", sum, rank);
+    if (f->evidence.size() >= 12) break;
+  }
+  out.push_back(f);
+  return true;
+}
+
+}  // namespace
+
 void judge_divergence(const RuleInput& in, std::vector<Finding>& out) {
-  if (!in.numerics) return;
+  if (judge_outside_ddp(in, out) || !in.numerics) return;
   const Replicas::Divergence d = in.numerics->replicas().divergence();
   if (d.first_step < 0) return;
   FindingBuilder f = in.finding(FindingKind::kRankDivergence);

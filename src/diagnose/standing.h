@@ -26,6 +26,15 @@ struct ThreadStack {
   std::string module;            // that its newest instruction belongs to: "libtorch_cpu.so"; "" = not known
 };
 
+// A loader worker that stands still at a batch that its rank waits for: all its threads wait for locks or each other,
+// and none of them has computed since it was looked at first.
+struct StuckWorker {
+  int pid = 0;
+  uint64_t worker = 0;
+  std::string wait_channel;
+  double stands_s = 0;  // at least
+};
+
 struct RankStanding {
   int rank = -1;
   bool ended = false, clean = false;  // its process is gone; in order
@@ -39,7 +48,10 @@ struct RankStanding {
   Category phase = Category::kUnattributed;
   bool in_init = false, joined = true;  // init_process_group
   std::map<uint64_t, PlaceInGroup> groups;
+  OpTurns turns;            // of all its groups
+  bool data_ended = false;  // since it trained last
   std::optional<AwaitedOp> awaits;
+  std::vector<StuckWorker> stuck_workers;
   char state = 0;  // of the training thread; 0 = not known
   std::string wait_channel;
   std::optional<double> cpu_share;  // of one core, since it was looked at

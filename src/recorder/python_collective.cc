@@ -260,6 +260,18 @@ PyMethodDef g_functions[] = {
 
 LastIssue& last_issue() noexcept { return t_last; }
 
+bool next_issue(PyObject* process_group, LastIssue& issue) noexcept {
+  if (!g_hooks.pre_hooks || !process_group) return false;
+  const Ref key(PyLong_FromVoidPtr(process_group));
+  PyObject* pre = key ? PyDict_GetItem(g_hooks.pre_hooks, key.get()) : nullptr;  // borrowed
+  const Group* group = pre ? group_of(PyCFunction_GetSelf(pre)) : nullptr;
+  drop_error();
+  if (!group) return false;
+  issue.group = group->id;
+  issue.sequence = group->sequence;
+  return true;
+}
+
 void remember_work(uint64_t key, const LastIssue& issue) noexcept { g_works.remember(key, issue); }
 
 bool find_work(uint64_t key, LastIssue& issue) noexcept {

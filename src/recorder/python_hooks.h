@@ -51,6 +51,7 @@ struct HookState {
   PyObject* set_eval_frame = nullptr;     // torch._C._dynamo.eval_frame.set_eval_frame
   PyObject* pg_map = nullptr;             // torch.distributed.distributed_c10d._world.pg_map
   Py_ssize_t pg_count = 0;                // groups that the Python side has seen
+  PyObject* pre_hooks = nullptr;          // {id(group): its pre hook}
   PyObject* compile_callbacks = nullptr;  // list that must not be empty
 
   // forward
@@ -150,6 +151,8 @@ struct LastIssue {
   bool fresh = false;  // issued and not waited for yet, synchronous
 };
 LastIssue& last_issue() noexcept;
+// What the next collective of a process group will be counted as. False where no hook counts them.
+bool next_issue(PyObject* process_group, LastIssue& issue) noexcept;
 
 // Identity of the C++ object behind a pybind11 object, 0 when not known. An opaque key, never followed.
 inline uint64_t pybind_key(PyObject* object) noexcept {

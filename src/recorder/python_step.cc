@@ -194,6 +194,7 @@ PyObject* set_hook(PyObject*, PyObject* const* args, Py_ssize_t n) {
       {"tick", &HookState::tick},
       {"set_eval_frame", &HookState::set_eval_frame},
       {"pg_map", &HookState::pg_map},
+      {"pre_hooks", &HookState::pre_hooks},
       {"compile_callbacks", &HookState::compile_callbacks},
       {"is_grad_enabled", &HookState::is_grad_enabled},
       {"queue_callback", &HookState::queue_callback},

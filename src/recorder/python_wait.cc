@@ -1,5 +1,6 @@
-// Time blocked on a collective: torch.distributed.Work.wait (eager and FSDP2 operations, synchronous ones included) and
-// the functional collectives' wait_tensor. DDP waits in C++ and passes neither: its stall is the tail of backward.
+// Time blocked on a collective: torch.distributed.Work.wait (eager and FSDP2 operations, synchronous ones included),
+// the functional collectives' wait_tensor, and functions of c10d that wait for their operations in C++. DDP's backward
+// waits in C++ too and passes none of them: its stall is the tail of backward.
 #include "python_hooks.h"
 
 namespace stepscope::recorder {
@@ -53,9 +54,33 @@ PyObject* wait_tensor(const Call& call) {
 
 PyObject* wrap_wait_tensor(PyObject*, PyObject* original) { return stand_in(original, wait_tensor); }
 
+// The call issues its operations and waits for them; the wait is told as one for the first of them.
+template <CollectiveOp op>
+PyObject* group_call(const Call& call) {
+  if (!active()) return call.proceed();
+  LastIssue issue{.detail = static_cast<uint64_t>(op)};
+  if (!next_issue(call.argument(0, "process_group"), issue)) issue = waited_for(nullptr);
+  wait_mark(Edge::kBegin, issue);
+  gpu_wait_point(GpuWaitPoint::kWork, Edge::kBegin);
+  PyObject* result = call.proceed();
+  gpu_wait_point(GpuWaitPoint::kWork, Edge::kEnd);
+  wait_mark(Edge::kEnd, issue);
+  return result;
+}
+
+PyObject* wrap_broadcast(PyObject*, PyObject* original) {
+  return stand_in(original, group_call<CollectiveOp::kBroadcast>);
+}
+PyObject* wrap_all_gather(PyObject*, PyObject* original) {
+  return stand_in(original, group_call<CollectiveOp::kAllGather>);
+}
+
 PyMethodDef g_functions[] = {
     {"wrap_work_wait", as_method(wrap_work_wait), METH_O, "wrap_work_wait(Work): marks around its wait()."},
     {"wrap_wait_tensor", as_method(wrap_wait_tensor), METH_O, "wrap_wait_tensor(original) -> wait_tensor"},
+    {"wrap_broadcast", as_method(wrap_broadcast), METH_O,
+     "wrap_broadcast(original): marks around a function of c10d that broadcasts in the group of its first argument."},
+    {"wrap_all_gather", as_method(wrap_all_gather), METH_O, "wrap_all_gather(original): the same of one that gathers."},
     {nullptr, nullptr, 0, nullptr},
 };
 

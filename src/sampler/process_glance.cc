@@ -50,6 +50,20 @@ std::optional<ProcessGlance> glance_at(int pid, uint64_t start_ticks, uint32_t t
   return glance;
 }
 
+std::string lock_that_all_wait_for(int pid) {
+  SmallFile file;
+  std::string channel;
+  const std::string tasks = "/proc/" + std::to_string(pid) + "/task";
+  const auto threads = list_dir(tasks, kMostThreadsRead);
+  if (!threads) return "";
+  for (const std::string& thread : *threads) {
+    const auto text = file.read(AT_FDCWD, (tasks + "/" + thread + "/wchan").c_str());
+    if (!text || text->find("futex") == text->npos) return "";
+    channel = std::string(*text);
+  }
+  return channel;
+}
+
 std::string module_at(int pid, uint64_t address) {
   const auto text = read_file(of_thread(pid, 0, "maps"), kMostMaps);
   if (!text) return "";

@@ -20,6 +20,9 @@ struct ProcessGlance {
 // `thread` 0: the main thread. Nothing when the process is gone or another one has its pid (`start_ticks`, 0 = any).
 std::optional<ProcessGlance> glance_at(int pid, uint64_t start_ticks, uint32_t thread);
 
+// Where all threads of the process wait for locks or for each other; "" where one of them does not, or is not readable.
+std::string lock_that_all_wait_for(int pid);
+
 // The mapped file that holds this address: "libtorch_cpu.so", "python3.11"; "" = none, or not readable.
 std::string module_at(int pid, uint64_t address);
 

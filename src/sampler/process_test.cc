@@ -3,9 +3,17 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <thread>
 
 #include "base/fd.h"
+#include "child.h"
 #include "recorded_tree.h"
+#include "sampler/process_glance.h"
 #include "sampler/process_tree.h"
 
 namespace stepscope {
@@ -139,6 +147,28 @@ RC_GTEST_PROP(Process, ParsersTakeAnyBytes, (const std::string& text)) {
   (void)parse_process_status("VmRSS:" + text);
   (void)parse_process_io(text);
   (void)parse_smaps_rollup("Rss: " + text);
+}
+
+TEST(ProcessGlance, ALockThatAllThreadsWaitFor) {
+  std::atomic<int> word{0};
+  const auto start = [&](bool and_another) {
+    return testing::start_child([&word, and_another] {
+      std::thread other([and_another] {
+        while (and_another) ::usleep(1000);
+      });
+      ::syscall(SYS_futex, &word, 0 /* FUTEX_WAIT */, 0, nullptr, nullptr, 0);
+      return 0;
+    });
+  };
+  const int stuck = start(false), lively = start(true);
+  std::string lock;
+  for (int i = 0; i < 200 && lock.empty(); ++i) ::usleep(10'000), lock = lock_that_all_wait_for(stuck);
+  const std::string none = lock_that_all_wait_for(lively);
+  for (const int pid : {stuck, lively}) ::kill(pid, SIGKILL), testing::wait_for(pid);
+  if (lock.empty()) GTEST_SKIP() << "the kernel does not tell where threads sleep";
+  EXPECT_NE(lock.find("futex"), lock.npos);
+  EXPECT_EQ(none, "");
+  EXPECT_EQ(lock_that_all_wait_for(stuck), "") << "it is gone";
 }
 
 TEST(ProcessTree, FindsWhatDescendsFromARootAndSeesNewcomers) {

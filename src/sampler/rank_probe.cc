@@ -77,6 +77,7 @@ struct RankProbe::Impl {
   bool is_forked(const Process& worker) const;
   void sample_self(int64_t now, int proc_fd, SmallFile& reader);
   void sample_workers(int64_t now, int proc_fd, SmallFile& reader);
+  void other_workers(int64_t now);
   void note_steps(int64_t now);
   void update_growth();
   Process* due_maps(uint64_t interval_ns);
@@ -150,8 +151,7 @@ size_t RankProbe::set_workers(const std::vector<Found>& found, size_t room, uint
     changed = true;
   }
   if (changed) {
-    ++impl_->generations;
-    impl_->workers_since_ns = static_cast<int64_t>(now_ns);
+    impl_->other_workers(static_cast<int64_t>(now_ns));
   }
   return left_out;
 }
@@ -168,6 +168,12 @@ void RankProbe::sample(int proc_fd, uint64_t now_ns, SmallFile& file) {
   if (!m.self->sampled()) return;
   m.sample_self(now, proc_fd, file);
   m.sample_workers(now, proc_fd, file);
+}
+
+// Where none is left, what the last ones did stays theirs: a loader that ends with the job takes its workers along.
+void RankProbe::Impl::other_workers(int64_t now) {
+  ++generations;
+  if (!workers.empty()) workers_since_ns = now;
 }
 
 void RankProbe::Impl::note_steps(int64_t now) {
@@ -225,10 +231,7 @@ void RankProbe::Impl::sample_workers(int64_t now, int proc_fd, SmallFile& reader
     rchar_sum.add(s.rchar_per_s);
   }
   const size_t gone = std::erase_if(workers, [](const Process& w) { return !w.alive(); });
-  if (gone > 0) {
-    ++generations;
-    workers_since_ns = now;
-  }
+  if (gone > 0) other_workers(now);
   workers_alive.add(now, alive_count);
   add(worker_cpu, now, cpu_sum.total());
   add(worker_rss, now, rss_sum.total());

@@ -95,6 +95,23 @@ TEST(Sampler, GrowthOfWorkersIsTheirFirstReadingAgainstTheNewest) {
   EXPECT_GE(g.seconds, 10);
 }
 
+// The last sample of a job comes when its loader has ended its workers.
+TEST(Sampler, WorkersThatAreGoneKeepTheirTime) {
+  RecordedTree tree("v1");
+  Sampler sampler(options_of(tree));
+  sampler.add_rank(0, 701, 0);
+  for (uint64_t i = 1; i <= 3; ++i) sampler.sample(i * kSecond);
+  const int64_t since_ns = sampler.facts().ranks[0].workers_since_ns;
+  EXPECT_EQ(since_ns, static_cast<int64_t>(kSecond));
+  tree.remove("proc/702");
+  sampler.sample(4 * kSecond);
+  EXPECT_EQ(sampler.facts().ranks[0].workers_since_ns, static_cast<int64_t>(4 * kSecond)) << "another set";
+  tree.remove("proc/703");
+  for (uint64_t i = 5; i <= 8; ++i) sampler.sample(i * kSecond);
+  EXPECT_EQ(sampler.facts().ranks[0].workers.last, 0);
+  EXPECT_EQ(sampler.facts().ranks[0].workers_since_ns, static_cast<int64_t>(4 * kSecond));
+}
+
 TEST(Sampler, AChildWithAnotherProgramIsNoForkedWorker) {
   RecordedTree tree("v1");
   ASSERT_TRUE(tree.edit("proc/703/stat", " 140721295554992 ", " 140000000000000 "));

@@ -40,7 +40,7 @@ def test_identity(hooked):
     for box in hooked.rings:
         assert box.evidence & 2 and box.life & 1 and box.life & 2 and box.torn == 0
         assert box.count("InitGroup>") == box.count("InitGroup<") == 1
-        assert box.count("Rendezvous") == 2  # one for each model that is wrapped
+        assert box.count("Rendezvous") == 3  # one for each model that is wrapped
         assert box.count("Teardown>") == box.count("Teardown<") == 1
 
 
@@ -105,6 +105,37 @@ def test_one_bucket_per_step_under_no_sync(parts):
         issues = [r.index for r in part["no_sync"] if r.what == "Collective" and r.index > at[0]]
         assert len(issues) == len(at) - 1 == 8
         assert all(sum(a < i < b for i in issues) == 1 for a, b in zip(at, at[1:]))
+
+
+def _waits(records):
+    begins = [r for r in records if r.what == "Wait>"]
+    ends = [r for r in records if r.what == "Wait<"]
+    return [(b, e) for b, e in zip(begins, ends, strict=True)]
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_waiting_for_buffers_is_waiting(run, plain):
+    """C++ issues the broadcasts and waits for them: before 2.14 no hook tells of the first, and none of the second."""
+    boxes = run("ddp.py", "buffers", *(["--plain"] if plain else []), ranks=2).check().rings
+    told = []
+    for box in boxes:
+        records = sections(box)["buffers"]
+        forwards = [r for r in records if r.what in ("Forward>", "Forward<")]
+        assert [r.what for r in forwards] == ["Forward>", "Forward<"] * 10
+        inside = []
+        for begin, end in zip(forwards[0::2], forwards[1::2], strict=True):
+            waits = [w for w in _waits(records) if begin.index < w[0].index and w[1].index < end.index]
+            assert len(waits) == 1
+            inside += waits
+            at, done = waits[0]
+            issues = [(r.a, r.b, r.d) for r in records if r.what == "Collective" and at.index < r.index < done.index]
+            told_of = [] if plain or not GROUP_HOOKS else [(at.a, at.b + i, BROADCAST) for i in range(2)]  # a kind each
+            assert issues == told_of
+        told.append(inside)
+    assert [(b.a, b.b, b.d) for b, _ in told[0]] == [(b.a, b.b, b.d) for b, _ in told[1]]
+    assert len({b.b for b, _ in told[0]}) == 10
+    waiting, late = (statistics.median((e.time - b.time) / 1e6 for b, e in waits) for waits in told)
+    assert waiting > 40 > 20 > late, (waiting, late)
 
 
 @needs_group_hooks

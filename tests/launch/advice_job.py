@@ -1,4 +1,4 @@
-"""Small trainings on gloo that do things wrong, or everything right: `advice_job.py wrong|right|epochs|fsdp`."""
+"""Small trainings on gloo that do things wrong, or everything right: `advice_job.py wrong|right|epochs|fsdp|late_head|averaged_head`."""
 
 from __future__ import annotations
 
@@ -45,8 +45,11 @@ def main(how: str) -> None:
         torch.nn.Linear(64, 4),
     ]
     model = torch.nn.parallel.DistributedDataParallel(
-        torch.nn.Sequential(*layers), find_unused_parameters=how == "wrong"
+        torch.nn.Sequential(*layers), find_unused_parameters=how == "wrong" or how.endswith("head")
     )
+    if how.endswith("head"):
+        torch.manual_seed(dist.get_rank() if how == "late_head" else 1)
+        model.module[2] = torch.nn.Linear(64, 4)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     loader = loader_of(how)
     for epoch in range(EPOCHS):
@@ -55,6 +58,9 @@ def main(how: str) -> None:
         for batch in loader:
             optimizer.zero_grad()
             model(batch).square().mean().backward()
+            if how == "averaged_head":
+                for parameter in model.module[2].parameters():
+                    dist.all_reduce(parameter.grad)
             optimizer.step()
             time.sleep(0.002)
     del model

@@ -48,6 +48,14 @@ def test_everything_right(launch: Launch) -> None:
     assert causes(train(launch, "right")) <= {"num_workers"}  # which depends on what the machine does beside
 
 
+@pytest.mark.parametrize("how", ["late_head", "averaged_head"])
+def test_parameters_outside_of_ddp(launch: Launch, how: str) -> None:
+    """The head is replaced after the model was wrapped; the second job starts it alike and averages its gradients."""
+    told = findings(train(launch, how), "RANK_DIVERGENCE")
+    assert [(f["severity"], f["scope"]) for f in told] == ([("warn", "job")] if how == "late_head" else [])
+    assert all("2.weight" in f["title"] for f in told)
+
+
 @pytest.mark.slow
 def test_epochs(launch: Launch) -> None:
     assert causes(train(launch, "epochs")) == {"set_epoch", "persistent_workers"}

@@ -35,10 +35,10 @@ class Writer {
     h.process_start_ns = h.anchor_monotonic_ns = now_;
     h.evidence = blackbox::kEvidenceOptimizer;
   }
-  void put(Kind kind, Edge edge, uint64_t id = 1, uint64_t after_ns = 1'000'000) {
+  void put(Kind kind, Edge edge, uint64_t id = 1, uint64_t after_ns = 1'000'000, uint64_t b = 0) {
     now_ += after_ns;
     blackbox::Record r;
-    r.time_ns = now_, r.kind = pack_kind(kind, edge), r.thread = thread, r.a = id;
+    r.time_ns = now_, r.kind = pack_kind(kind, edge), r.thread = thread, r.a = id, r.b = b;
     ring_->put(r);
   }
   void steps(int count) {
@@ -66,7 +66,7 @@ class Writer {
   uint64_t now_;
 };
 
-class PipelineTest : public testing::Test {
+class PipelineTest : public ::testing::Test {
  protected:
   void SetUp() override {
     char name[] = "/tmp/stepscope-pipeline-XXXXXX";

@@ -20,13 +20,15 @@ from typing import Any
 from stepscope import _kinds as k
 from stepscope import _native as native
 from stepscope._late import when_imported
-from stepscope.hooks import boundary, names
+from stepscope.hooks import boundary, groups, names
 
 _LOOKED_AT = 12  # steps between which DDP is asked for unused parameters; it counts them in its first ten
+_VALUES_LOOKED_AT = 4096  # of each parameter, spread evenly
 _MOST_EPOCHS = 4  # after so many, more epochs say nothing new
 
 _ids = itertools.count(1)
-_ddp: list[tuple[int, weakref.ref[Any]]] = []  # models with find_unused_parameters
+_wrapped: list[tuple[int, weakref.ref[Any]]] = []  # models in DDP
+_ddp: list[tuple[int, weakref.ref[Any]]] = []  # of these, with find_unused_parameters
 _sharded: list[weakref.ref[Any]] = []  # what fully_shard or FSDP were given, in order
 _epochs: dict[int, set[int]] = {}  # per loader: values of its sampler's epoch
 _counts: dict[int, int] = {}  # per loader: epochs begun
@@ -66,8 +68,45 @@ def _ddp_made(module: Any) -> None:
         bucket_bytes=getattr(module, "bucket_bytes_cap", None),
         parameter_bytes=size,
     )
+    _wrapped.append((ident, weakref.ref(module)))
     if unused:
         _ddp.append((ident, weakref.ref(module)))
+
+
+def _look_outside_ddp() -> None:
+    """Parameters of a wrapped model that train and are none of those whose gradients DDP averages: they came into the
+    model, or were unfrozen, after it was wrapped. Their values are told too, as a sum over some elements: ranks that
+    keep them equal by other means have the same. On a device that would make the host wait."""
+    import torch
+
+    for ident, ref in _wrapped:
+        module = ref()
+        averaged = getattr(module, "_module_parameters", None)
+        if module is None or averaged is None:
+            continue
+        known = {id(p) for p in (*averaged, *getattr(module, "_delay_all_reduce_params", ()))}
+        outside = [
+            (name, p)
+            for name, p in module.module.named_parameters()
+            if p.requires_grad and p.grad is not None and id(p) not in known and not hasattr(p, "_ddp_ignored")
+        ]
+        plain = all(
+            type(p.data) is torch.Tensor and p.device.type == "cpu" and p.is_floating_point() for _, p in outside
+        )
+        if not outside or not plain:
+            continue
+        parts = [p.detach().reshape(-1)[:: max(1, p.numel() // _VALUES_LOOKED_AT)] for _, p in outside]
+        record(
+            "ddp_outside",
+            ident,
+            step=_steps,
+            group=groups.known_id(module.process_group),
+            parameters=len(outside),
+            bytes=sum(p.numel() * p.element_size() for _, p in outside),
+            first=outside[0][0],
+            sum=sum(float(part.double().sum()) for part in parts),
+        )
+    _wrapped.clear()
 
 
 def _ask_ddp(last: bool) -> None:
@@ -296,6 +335,7 @@ def _between_steps() -> None:
     if not last:
         boundary.request(_between_steps)
         return
+    _quietly("a look at parameters outside of DDP", _look_outside_ddp)
     _quietly("advice on debugging switches", _describe_switches, torch)
     _at_optimizer()
 

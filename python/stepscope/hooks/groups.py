@@ -61,6 +61,7 @@ class _Place:
 
 
 _known: dict[int, _Known] = {}  # by id() of the group
+_pre_hooks: dict[int, Any] = {}  # by id() of the group: the C side looks up what it counts
 _places: dict[tuple[int, ...], list[_Place]] = {}  # by global ranks in the order of the group
 _meshes: list[weakref.ref[Any]] = []
 _c10d: Any = None
@@ -131,6 +132,7 @@ def release(group: Any = None) -> None:
 
 def _forget(ident: int) -> None:
     _known.pop(ident).place.taken = False
+    _pre_hooks.pop(ident, None)
 
 
 def _place_for(ranks: list[int]) -> _Place:
@@ -154,6 +156,7 @@ def _adopt(group: Any) -> None:
         if place.hooks is None:
             place.hooks = native.group_hooks(place.ident, ranks)
         known.hooks = place.hooks
+        _pre_hooks[id(group)] = place.hooks[0]
         group.register_pre_hook(_HOOK_ID, place.hooks[0])
         _sync_post_hook(known, _post_wanted())
     else:
@@ -266,6 +269,7 @@ def install(torch: ModuleType, _native: ModuleType) -> None:
         return
     _c10d = torch.distributed.distributed_c10d
     native.set_hook("pg_map", _c10d._world.pg_map)
+    native.set_hook("pre_hooks", _pre_hooks)
     _teach_ops(torch)
     _wrap_maker("new_group")
     _wrap_maker("split_group")

@@ -1,4 +1,10 @@
-"""Time blocked on collectives: ``Work.wait`` and ``wait_tensor`` of the functional collectives, both by C functions."""
+"""Time blocked on collectives: ``Work.wait``, ``wait_tensor`` of the functional collectives, and functions of c10d that
+wait in C++, all by C functions.
+
+``_broadcast_coalesced`` is what DDP sends its buffers with before a forward (and its parameters once, as FSDP does); the
+ranks check with ``_verify_params_across_processes`` that they have the same model. With torch before 2.14 nothing else
+tells of either.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +27,16 @@ def _wrap_wait_tensor(module: ModuleType) -> None:
     from stepscope.hooks import compile as compilation
 
     compilation.substitute(wrapped, original)
+
+
+def _wrap_group_calls(torch: ModuleType) -> None:
+    for name, wrap in (
+        ("_broadcast_coalesced", native.wrap_broadcast),
+        ("_verify_params_across_processes", native.wrap_all_gather),
+    ):
+        original = getattr(torch.distributed, name, None)
+        if original is not None:
+            replace_everywhere(original, wrap(original), name)
 
 
 def _wrap_monitored_barrier(c10d: ModuleType) -> None:
@@ -52,6 +68,7 @@ def install(torch: ModuleType, _native: ModuleType) -> None:
     if not torch.distributed.is_available():
         return
     native.wrap_work_wait(torch.distributed.Work)
+    _wrap_group_calls(torch)
     _wrap_monitored_barrier(torch.distributed.distributed_c10d)
     if hasattr(torch.compiler, "substitute_in_graph"):
         when_imported("torch.distributed._functional_collectives", _wrap_wait_tensor)

@@ -1,5 +1,6 @@
 """DDP and eager collectives on gloo, in sections. Rank 1 needs 50 ms more in the middle of backward in one of them.
-Arguments name the parts to run, none = all. A training part answers with its steps and weights."""
+Arguments name the parts to run, none = all; "--plain" takes the hooks of process groups away, which torch before 2.14
+does not have. A training part answers with its steps and weights."""
 
 import time
 
@@ -7,6 +8,10 @@ import torch.distributed as dist
 from common import *
 from torch.nn.parallel import DistributedDataParallel as DDP
 
+if "--plain" in sys.argv:
+    sys.argv.remove("--plain")
+    for name in ("register_pre_hook", "register_post_hook"):
+        delattr(dist.ProcessGroup, name)
 dist.init_process_group("gloo")
 W = dist.get_world_size()
 
@@ -56,6 +61,19 @@ def no_sync():
         for micro in range(4):
             with m.no_sync() if micro < 3 else contextlib.nullcontext():
                 m(torch.randn(4, 8)).mean().backward()
+        o.step()
+        o.zero_grad()
+    return 10, digest(m)
+
+
+def buffers():
+    """Rank 1 is late at the forward: before it DDP sends the buffers of rank 0 to all."""
+    torch.manual_seed(0)
+    m = DDP(nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8)))
+    o = torch.optim.SGD(m.parameters(), 0.01)
+    for _ in range(10):
+        time.sleep(0.05 if RANK == 1 else 0)
+        m(torch.randn(4, 8)).mean().backward()
         o.step()
         o.zero_grad()
     return 10, digest(m)
@@ -111,7 +129,7 @@ def point_to_point():
     return "ok"
 
 
-for part in (straggler, no_sync, eager, monitored, asynchronous, sub_group, point_to_point):
+for part in (straggler, no_sync, buffers, eager, monitored, asynchronous, sub_group, point_to_point):
     if sys.argv[1:] and part.__name__ not in sys.argv:
         continue
     with section(part.__name__):
