@@ -68,6 +68,16 @@ def test_slow_training(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_compare_runs(tmp_path: Path) -> None:
+    played = Played("compare-runs.md", tmp_path)
+    verdict = json.loads((tmp_path / "verdict.json").read_text())
+    assert played.codes[-1] == verdict["exit_code"] == 4, played.outputs[-1]
+    assert verdict["figures"][0]["change"] > 0.3 and len(verdict["a"]["runs"]) == 3
+    assert (tmp_path / "verdict.md").read_text().startswith("### REGRESSION")
+    assert "REGRESSION" in (tmp_path / "verdict.txt").read_text()
+
+
+@pytest.mark.slow
 def test_ddp_stragglers(tmp_path: Path) -> None:
     played = Played("ddp-stragglers.md", tmp_path)
     late = [(f["ranks"], f["phase"]) for f in findings(played.summary("slow"), "COMPUTE_STRAGGLER")]
