@@ -23,6 +23,19 @@ bool new_high(const GrowthTrack& t, size_t begin, size_t from, const Growth& g, 
   return t.y.back() - before >= share * g.growth;
 }
 
+// Of a line: what its slope may be. Of stairs: one more or one less in the same time.
+void tell_range(const GrowthTrack& t, size_t from, const Growth& g, GrowthVerdict& out) {
+  if (g.shape == GrowthShape::kStaircase) {
+    out.rate_low = 1 - 1.0 / g.stairs;
+    out.rate_high = 1 + 1.0 / g.stairs;
+    return;
+  }
+  const SlopeRange range = theil_sen_range(tail(t.x, from), tail(t.y, from));
+  if (!(range.slope > 0)) return;
+  out.rate_low = range.low / range.slope;
+  out.rate_high = range.high / range.slope;
+}
+
 int64_t trace_back(const GrowthTrack& t, size_t from, const Growth& g) {
   if (!t.by_steps) return -1;
   const double tolerance = std::max(0.1, 3 * g.residual) * g.growth;
@@ -54,6 +67,7 @@ GrowthVerdict judge_track(const GrowthTrack& t, const GrowthLimits& limits) {
     const double seconds = t.seconds.back() - t.seconds[from];
     if (g.shape == GrowthShape::kStaircase && seconds > 0) out.bytes_per_s = g.growth / seconds;
     if (t.by_steps) out.bytes_per_step = g.shape == GrowthShape::kLinear ? g.slope : g.growth / g.span;
+    tell_range(t, from, g, out);
     out.stairs = g.stairs;
     out.stair_bytes = g.stair_height;
     out.first_step = trace_back(t, from, g);
