@@ -59,7 +59,7 @@ def sides(pair):
     return pair
 
 
-A, B, NOISY = (["%s%d.json" % (side, i) for i in range(3)] for side in "abn")
+A, B, NOISY = ([f"{side}{i}.json" for i in range(3)] for side in "abn")
 
 
 @pytest.mark.parametrize(
