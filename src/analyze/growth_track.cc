@@ -23,17 +23,19 @@ bool new_high(const GrowthTrack& t, size_t begin, size_t from, const Growth& g, 
   return t.y.back() - before >= share * g.growth;
 }
 
+RateRange range_of(std::span<const double> x, std::span<const double> y) {
+  const SlopeRange range = theil_sen_range(x, y);
+  return range.slope > 0 ? RateRange{range.low / range.slope, range.high / range.slope} : RateRange{0, 0};
+}
+
 // Of a line: what its slope may be. Of stairs: one more or one less in the same time.
 void tell_range(const GrowthTrack& t, size_t from, const Growth& g, GrowthVerdict& out) {
   if (g.shape == GrowthShape::kStaircase) {
-    out.rate_low = 1 - 1.0 / g.stairs;
-    out.rate_high = 1 + 1.0 / g.stairs;
+    out.per_s = out.per_step = {1 - 1.0 / g.stairs, 1 + 1.0 / g.stairs};
     return;
   }
-  const SlopeRange range = theil_sen_range(tail(t.x, from), tail(t.y, from));
-  if (!(range.slope > 0)) return;
-  out.rate_low = range.low / range.slope;
-  out.rate_high = range.high / range.slope;
+  out.per_s = range_of(tail(t.seconds, from), tail(t.y, from));
+  if (t.by_steps) out.per_step = range_of(tail(t.x, from), tail(t.y, from));
 }
 
 int64_t trace_back(const GrowthTrack& t, size_t from, const Growth& g) {

@@ -12,10 +12,10 @@ namespace {
 struct Rate {
   double expected = 0, low = 0, high = 0;  // bytes per second or step
 
-  void add(double rate, const GrowthVerdict& v) {
+  void add(double rate, const RateRange& range) {
     expected += rate;
-    low += rate * v.rate_low;
-    high += rate * v.rate_high;
+    low += rate * range.low;
+    high += rate * range.high;
   }
   bool certain() const { return low > 0 && std::isfinite(high); }
   Ahead until(double bytes) const { return {bytes / expected, bytes / high, bytes / low}; }
@@ -33,9 +33,9 @@ std::optional<MemoryForecast> forecast(std::span<const GrowthVerdict* const> gro
   Rate per_s, per_step;
   bool by_steps = !growers.empty();
   for (const GrowthVerdict* v : growers) {
-    per_s.add(v->bytes_per_s, *v);
+    per_s.add(v->bytes_per_s, v->per_s);
     by_steps = by_steps && v->bytes_per_step.has_value();
-    per_step.add(v->bytes_per_step.value_or(0), *v);
+    per_step.add(v->bytes_per_step.value_or(0), v->per_step);
   }
   if (!per_s.certain() || !(limit_bytes > 0)) return std::nullopt;
   const double left = std::max(0.0, left_bytes);

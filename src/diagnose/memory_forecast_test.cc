@@ -6,7 +6,7 @@ namespace stepscope {
 namespace {
 
 TEST(MemoryForecast, IsWhatIsLeftOverTheRateAndItsRange) {
-  const GrowthVerdict v{.bytes_per_s = 10, .bytes_per_step = 2, .rate_low = 0.8, .rate_high = 1.25};
+  const GrowthVerdict v{.bytes_per_s = 10, .bytes_per_step = 2, .per_s = {0.8, 1.25}, .per_step = {0.5, 2}};
   const GrowthVerdict* const one[] = {&v};
   const auto f = forecast(one, 5000, 1000);
   ASSERT_TRUE(f && f->steps);
@@ -14,6 +14,8 @@ TEST(MemoryForecast, IsWhatIsLeftOverTheRateAndItsRange) {
   EXPECT_DOUBLE_EQ(f->seconds.low, 80);
   EXPECT_DOUBLE_EQ(f->seconds.high, 125);
   EXPECT_DOUBLE_EQ(f->steps->expected, 500);
+  EXPECT_DOUBLE_EQ(f->steps->low, 250);
+  EXPECT_DOUBLE_EQ(f->steps->high, 1000);
   EXPECT_EQ(range_text({.expected = 600, .low = 500, .high = 725}), "8 min 20 s to 12 min 05 s");
   EXPECT_EQ(range_text({.expected = 600, .low = 600, .high = 600}), "10 min 00 s");
 }
@@ -28,7 +30,7 @@ TEST(MemoryForecast, ThoseThatShareWhatIsLeftAreAddedUp) {
 }
 
 TEST(MemoryForecast, GrowthThatMayBeNoneAndLimitsThatAreUnknownTellNothing) {
-  const GrowthVerdict unsure{.bytes_per_s = 10, .rate_low = -0.1, .rate_high = 2}, sure{.bytes_per_s = 10};
+  const GrowthVerdict unsure{.bytes_per_s = 10, .per_s = {-0.1, 2}}, sure{.bytes_per_s = 10};
   const GrowthVerdict *const maybe[] = {&unsure}, *const certain[] = {&sure};
   EXPECT_FALSE(forecast(maybe, 5000, 1000));
   EXPECT_FALSE(forecast(certain, 0, 0));
