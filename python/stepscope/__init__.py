@@ -25,6 +25,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from stepscope._api import init, log, trace_phase, trace_step
+    from stepscope._live import live
     from stepscope._run import Run, RunError
     from stepscope._summary import final_summary, summary
     from stepscope._wrappers import wrap_backward, wrap_dataloader_fetch, wrap_forward, wrap_h2d, wrap_optimizer
@@ -33,6 +34,7 @@ _HOME = {
     "Run": "_run",
     "RunError": "_run",
     "init": "_api",
+    "live": "_live",
     "log": "_api",
     "trace_phase": "_api",
     "trace_step": "_api",
@@ -51,6 +53,7 @@ __all__ = [
     "__version__",
     "final_summary",
     "init",
+    "live",
     "log",
     "summary",
     "trace_phase",

@@ -10,6 +10,25 @@ from stepscope import _run_tables
 from stepscope._run_tables import RunError as RunError
 
 _SHOWN = 8  # columns of a table in its repr()
+_SHOWN_ROWS = 20  # in a notebook
+
+
+def _html(columns: list[str], rows: list[dict[str, Any]], more: bool) -> str:
+    """Without the columns in which nothing stands, and without those for programs."""
+    from html import escape
+
+    told = [name for name in columns if name != "json" and any(row[name] is not None for row in rows)]
+
+    def cell(value: object) -> str:
+        if value is None:
+            return "<td>–</td>"
+        text = f"{value:,.6g}" if isinstance(value, float) else str(value)
+        return f"<td style='text-align:{'left' if isinstance(value, str) else 'right'}'>{escape(text)}</td>"
+
+    head = "".join(f"<th>{escape(name)}</th>" for name in told)
+    body = "".join(f"<tr>{''.join(cell(row[name]) for name in told)}</tr>" for row in rows)
+    rest = "<p>… and more rows</p>" if more else ""
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}"
 
 
 class Table:
@@ -40,6 +59,21 @@ class Table:
     def __arrow_c_schema__(self) -> object:
         """An ``arrow_schema`` capsule. Raises RunError."""
         return self._file.schema(self._name)
+
+    def _repr_html_(self) -> str | None:
+        """The first rows, in a notebook; None (its ``repr()`` is shown then) without pyarrow."""
+        try:
+            import pyarrow
+        except ImportError:
+            return None
+        rows: list[dict[str, Any]] = []
+        more = False
+        for batch in pyarrow.RecordBatchReader.from_stream(self):
+            rows += batch.slice(0, _SHOWN_ROWS + 1 - len(rows)).to_pylist()
+            if len(rows) > _SHOWN_ROWS:
+                more = True
+                break
+        return _html(list(self.units), rows[:_SHOWN_ROWS], more)
 
     def __repr__(self) -> str:
         names = list(self.units)

@@ -90,16 +90,33 @@ void place(A& wire, PlaceInGroup& at) {
     wire.num(op.time_ns);
     wire.num(op.step_ends);
     wire.flag(op.in_backward);
+    wire.num(op.what);
+    wire.num(op.after);
   });
   if constexpr (!A::kWrites) at.newest.assign(newest.begin(), newest.end());
 }
 
 template <class A>
+void op_turns(A& wire, OpTurns& turns) {
+  OpTurns::Turns all = turns.all();
+  bool complete = turns.complete();
+  table(wire, all, OpTurns::kMost, [&](std::pair<uint64_t, uint64_t>& turn, OpTurns::Times& times) {
+    wire.num(turn.first);
+    wire.num(turn.second);
+    wire.num(times.first_ns);
+    wire.num(times.second_ns);
+  });
+  wire.flag(complete);
+  if constexpr (!A::kWrites) turns = OpTurns::of(std::move(all), complete);
+}
+
+template <class A>
 void rank_standing(A& wire, RankStanding& r) {
   auto& [rank, ended, clean, leaving, exit_signal, exit_code, exception, steps, silent_s, patience_s, timeout_s, phase,
-         in_init, joined, groups, awaits, state, wait_channel, cpu_share, stack, no_stack] = r;
+         in_init, joined, groups, turns, data_ended, awaits, stuck_workers, state, wait_channel, cpu_share, stack,
+         no_stack] = r;
   for (int* number : {&rank, &exit_signal, &exit_code}) wire.num(*number);
-  for (bool* bit : {&ended, &clean, &leaving, &in_init, &joined}) wire.flag(*bit);
+  for (bool* bit : {&ended, &clean, &leaving, &in_init, &joined, &data_ended}) wire.flag(*bit);
   for (std::string* text : {&exception, &wait_channel, &no_stack}) wire.text(*text, kMostText);
   wire.num(steps);
   for (double* seconds : {&silent_s, &patience_s, &timeout_s}) wire.number(*seconds);
@@ -109,6 +126,13 @@ void rank_standing(A& wire, RankStanding& r) {
   table(wire, groups, kMostStandingGroups, [&](uint64_t& id, PlaceInGroup& at) {
     wire.num(id);
     place(wire, at);
+  });
+  op_turns(wire, turns);
+  wire.list(stuck_workers, kMostItems, [&](StuckWorker& stuck) {
+    wire.num(stuck.pid);
+    wire.num(stuck.worker);
+    wire.text(stuck.wait_channel, kMostText);
+    wire.number(stuck.stands_s);
   });
   wire.maybe(awaits, [&](AwaitedOp& op) {
     wire.num(op.group);

@@ -17,6 +17,18 @@ class OpTurns {
     int64_t first_ns = 0, second_ns = 0;  // 0 = not yet
   };
 
+  using Turns = std::map<std::pair<uint64_t, uint64_t>, Times>;
+
+  const Turns& all() const { return times_; }
+  bool complete() const { return complete_; }
+  // As another node told.
+  static OpTurns of(Turns turns, bool complete) {
+    OpTurns out;
+    out.times_ = std::move(turns);
+    out.complete_ = complete;
+    return out;
+  }
+
   // `from`, `to`: the operations, by a number for what they are (IssuedOp::what).
   void add(uint64_t from, uint64_t to, int64_t at_ns) {
     const auto found = times_.find({from, to});
@@ -41,7 +53,7 @@ class OpTurns {
   }
 
  private:
-  std::map<std::pair<uint64_t, uint64_t>, Times> times_;
+  Turns times_;
   bool complete_ = true;
 };
 

@@ -122,7 +122,7 @@ bool even(const std::array<double, 4>& q, double growth) {
   return std::all_of(q.begin(), q.end(), [&](double d) { return d > 0.1 * growth && d < 0.55 * growth; });
 }
 
-double slope_of(const Points& p) {
+std::vector<double> slopes_of(const Points& p) {
   std::vector<double> slopes;
   slopes.reserve(p.size() * (p.size() - 1) / 2);
   for (size_t i = 0; i < p.size(); ++i) {
@@ -130,6 +130,11 @@ double slope_of(const Points& p) {
       if (p.x[j] > p.x[i]) slopes.push_back((p.y[j] - p.y[i]) / (p.x[j] - p.x[i]));
     }
   }
+  return slopes;
+}
+
+double slope_of(const Points& p) {
+  std::vector<double> slopes = slopes_of(p);
   return slopes.empty() ? 0 : median(std::move(slopes));
 }
 
@@ -152,6 +157,19 @@ const char* name(GrowthShape shape) {
     case GrowthShape::kIrregular: return "irregular";
   }
   return "?";
+}
+
+SlopeRange theil_sen_range(std::span<const double> x, std::span<const double> y) {
+  constexpr double z = 2.576;  // of a normal distribution, 99 % within
+  const Points p = averaged(one_per_x(x, y), kMaxPoints);
+  std::vector<double> slopes = slopes_of(p);
+  if (slopes.empty()) return {};
+  const auto n = static_cast<double>(p.size());
+  const double pairs = static_cast<double>(slopes.size());
+  const double reach = z * std::sqrt(n * (n - 1) * (2 * n + 5) / 18) / 2 / pairs;  // as a share of the pairs
+  return {.slope = quantile(slopes, 0.5),
+          .low = quantile(slopes, std::max(0.0, 0.5 - reach)),
+          .high = quantile(slopes, std::min(1.0, 0.5 + reach))};
 }
 
 double theil_sen_slope(std::span<const double> x, std::span<const double> y) {

@@ -31,6 +31,12 @@ struct Growth {
   double stair_height = 0;  // median
 };
 
+// The slope and what it may be instead: by the ranks of the pairs' slopes (Sen's interval for Kendall's tau), 99 %.
+struct SlopeRange {
+  double slope = 0, low = 0, high = 0;
+};
+SlopeRange theil_sen_range(std::span<const double> x, std::span<const double> y);
+
 // Median of the slopes over all pairs of points with different x; 0 with fewer than two such points.
 double theil_sen_slope(std::span<const double> x, std::span<const double> y);
 

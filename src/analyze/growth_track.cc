@@ -23,6 +23,21 @@ bool new_high(const GrowthTrack& t, size_t begin, size_t from, const Growth& g, 
   return t.y.back() - before >= share * g.growth;
 }
 
+RateRange range_of(std::span<const double> x, std::span<const double> y) {
+  const SlopeRange range = theil_sen_range(x, y);
+  return range.slope > 0 ? RateRange{range.low / range.slope, range.high / range.slope} : RateRange{0, 0};
+}
+
+// Of a line: what its slope may be. Of stairs: one more or one less in the same time.
+void tell_range(const GrowthTrack& t, size_t from, const Growth& g, GrowthVerdict& out) {
+  if (g.shape == GrowthShape::kStaircase) {
+    out.per_s = out.per_step = {1 - 1.0 / g.stairs, 1 + 1.0 / g.stairs};
+    return;
+  }
+  out.per_s = range_of(tail(t.seconds, from), tail(t.y, from));
+  if (t.by_steps) out.per_step = range_of(tail(t.x, from), tail(t.y, from));
+}
+
 int64_t trace_back(const GrowthTrack& t, size_t from, const Growth& g) {
   if (!t.by_steps) return -1;
   const double tolerance = std::max(0.1, 3 * g.residual) * g.growth;
@@ -54,6 +69,7 @@ GrowthVerdict judge_track(const GrowthTrack& t, const GrowthLimits& limits) {
     const double seconds = t.seconds.back() - t.seconds[from];
     if (g.shape == GrowthShape::kStaircase && seconds > 0) out.bytes_per_s = g.growth / seconds;
     if (t.by_steps) out.bytes_per_step = g.shape == GrowthShape::kLinear ? g.slope : g.growth / g.span;
+    tell_range(t, from, g, out);
     out.stairs = g.stairs;
     out.stair_bytes = g.stair_height;
     out.first_step = trace_back(t, from, g);

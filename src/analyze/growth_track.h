@@ -23,10 +23,16 @@ struct GrowthLimits {
   double new_high_share = 0;  // of late growth that must lead above all that was before: a sawtooth does not
 };
 
+// A rate may be so many times as large as it was told; low <= 0: or it may be none.
+struct RateRange {
+  double low = 1, high = 1;
+};
+
 struct GrowthVerdict {
   GrowthShape shape = GrowthShape::kTooShort;  // kLinear and kStaircase are verified and go on; others are no finding
   double growth_bytes = 0, bytes_per_s = 0;
   std::optional<double> bytes_per_step;
+  RateRange per_s, per_step;
   int stairs = 0;
   double stair_bytes = 0;
   int64_t first_step = -1;  // that lies on the line, traced back into warm-up

@@ -40,6 +40,27 @@ TEST(GrowthTrack, ALineHasItsRates) {
   EXPECT_EQ(v.first_step, 0);
 }
 
+// So much per step for certain; how much per second depends on how long the steps take.
+TEST(GrowthTrack, AMachineOfUnevenSpeedMakesTheRatePerSecondUncertainAlone) {
+  GrowthTrack t = track_of(200, [](int i) { return 500 * kMb + 2 * kMb * i; });
+  double at_s = 0;
+  for (int i = 0; i < 200; ++i) t.seconds[static_cast<size_t>(i)] = at_s += 0.5 + 0.4 * std::sin(i / 20.0);
+  const auto v = judge_track(t, limits_of());
+  ASSERT_EQ(v.shape, GrowthShape::kLinear);
+  EXPECT_NEAR(v.per_step.low, 1, 1e-6);
+  EXPECT_NEAR(v.per_step.high, 1, 1e-6);
+  EXPECT_LT(v.per_s.low, 0.97);
+  EXPECT_GT(v.per_s.high, 1.03);
+}
+
+TEST(GrowthTrack, StairsMayBeOneMoreOrOneLess) {
+  GrowthLimits limits = limits_of();
+  const auto v = judge_track(track_of(201, [](int i) { return 500 * kMb + 40 * kMb * (i / 25); }), limits);
+  ASSERT_EQ(v.shape, GrowthShape::kStaircase);
+  EXPECT_DOUBLE_EQ(v.per_s.low, 1 - 1.0 / v.stairs);
+  EXPECT_DOUBLE_EQ(v.per_step.high, 1 + 1.0 / v.stairs);
+}
+
 TEST(GrowthTrack, WhatGrowsInWarmUpAloneIsNone) {
   const auto v = judge_track(track_of(101, [](int i) { return 20 * kMb * std::min(i, 10); }), limits_of(10));
   EXPECT_EQ(v.shape, GrowthShape::kFlat);

@@ -214,19 +214,31 @@ class FrontDoor {
   }
 
   void add_compare() {
-    CLI::App* app = add("compare", "Compare two runs: exit code 0 same or better, 4 regression, 3 inconclusive",
+    CLI::App* app = add("compare", "Did it get slower? Exit code 0 same or better, 4 regression, 3 inconclusive",
                         [this] { return verb_compare(compare_); });
-    app->add_option("a", compare_.a, "the reference: run folder, final_summary.json, run.db or folder of black boxes")
-        ->required();
-    app->add_option("b", compare_.b, "the run to judge")->required();
-    app->add_option("--output", compare_.output, "also write <output>.json and <output>.txt");
+    app->add_option(
+        "runs", compare_.runs,
+        "the reference and the run to judge: run folder, final_summary.json, run.db or folder of black boxes");
+    app->add_option("--baseline", compare_.baseline, "runs of the reference, instead of a first one");
+    app->add_option("--candidate", compare_.candidate, "runs to judge, with --baseline");
+    app->add_option("--output", compare_.output, "also write <output>.json, <output>.md and <output>.txt");
     app->add_option("--fail-on", compare_.fail_on,
                     "regression: an inconclusive result exits with 0, too; never: always exit with 0")
         ->check(CLI::IsMember({"regression", "inconclusive", "never"}));
-    app->add_option("--least-change-pct", compare_.least_change_pct,
-                    "smallest change of the median step that counts, in percent (default: 3)")
-        ->check(CLI::Range(0.0, 1000.0));
-    app->add_flag("--json", compare_.json, "JSON instead of text");
+    app->add_option("--threshold,--least-change-pct", compare_.threshold_pct,
+                    "smallest change of the median step that counts: 5% or 5 (default: 3%)")
+        ->check(CLI::Range(0.0, 1000.0))
+        ->transform(CLI::Validator(
+            [](std::string& text) {
+              if (text.size() > 1 && text.ends_with('%')) text.pop_back();
+              return std::string();
+            },
+            "PERCENT"));
+    CLI::Option* json = app->add_flag("--json", compare_.json, "JSON instead of text");
+    app->add_flag("--markdown", compare_.markdown, "Markdown instead of text, for a pull request")->excludes(json);
+    app->footer(
+        "stepscope compare A B\nstepscope compare --baseline A1 A2 A3 --candidate B1 B2 B3\n\n"
+        "One run a side cannot show what runs differ by: 1 % is assumed. Three runs a side show it.");
   }
 
   void add_hang() {

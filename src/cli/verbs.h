@@ -79,13 +79,15 @@ struct MergeVerb {
 };
 int verb_merge(const MergeVerb& verb);
 
-// Exit code: 0 same or better, 4 regression, 3 inconclusive (report/compare.h); 2 when a run cannot be read.
+// Exit code: 0 same or better, 4 regression, 3 inconclusive (report/compare.h); 2 when a run cannot be read or a side
+// has none. Runs are named as in ReportVerb.
 struct CompareVerb {
-  std::string a, b;                      // as in ReportVerb; a is the reference
-  std::string output;                    // writes <output>.json and <output>.txt; "" = nothing
-  std::string fail_on = "inconclusive";  // from here on the exit code is not 0: regression, inconclusive, never
-  double least_change_pct = 3;
-  bool json = false;  // JSON to stdout instead of text
+  std::vector<std::string> runs;                 // the reference and the run to judge; with a baseline: candidates
+  std::vector<std::string> baseline, candidate;  // several runs a side
+  std::string output;                            // writes <output>.json, .md and .txt; "" = nothing
+  std::string fail_on = "inconclusive";          // from here on the exit code is not 0: regression, inconclusive, never
+  double threshold_pct = 3;                      // a smaller change of the median step is none
+  bool json = false, markdown = false;           // to stdout instead of text
 };
 int verb_compare(const CompareVerb& verb);
 

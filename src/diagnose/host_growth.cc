@@ -1,5 +1,7 @@
 #include "diagnose/host_growth.h"
 
+#include <vector>
+
 namespace stepscope::host {
 namespace {
 
@@ -34,6 +36,35 @@ GrowthVerdict judge_series(const RankProcess& rank, const SampledSeries& series,
   rule.rule.min_stairs = static_cast<int>(limits.stair_min_count);
   rule.rule.stair_flat_share = limits.stair_flat_share;
   return judge_track(t, rule);
+}
+
+std::optional<MemoryForecast> soonest_limit(const HostFacts& facts, std::span<const GrowingRank> growers) {
+  std::optional<MemoryForecast> first;
+  const auto consider = [&](std::optional<double> limit, std::optional<double> left, const char* of, auto&& within) {
+    if (!limit || !left) return;
+    std::vector<const GrowthVerdict*> below;
+    int rank = -1;
+    for (const GrowingRank& g : growers) {
+      if (!within(*g.rank)) continue;
+      below.push_back(g.verdict);
+      rank = g.rank->rank;
+    }
+    auto found = forecast(below, *limit, *left);
+    if (!found || (first && first->seconds.expected <= found->seconds.expected)) return;
+    found->of = of;
+    if (below.size() == 1) found->rank = rank;
+    first = std::move(found);
+  };
+  consider(facts.memory_total_bytes, facts.host.memory_available_bytes.last_or_null(), "the host",
+           [](const RankProcess&) { return true; });
+  for (size_t i = 0; i < facts.cgroups.size(); ++i) {
+    const CgroupFacts& group = facts.cgroups[i];
+    const auto used = group.memory_used_bytes.last_or_null();
+    if (!group.memory_limit_bytes || !used) continue;
+    consider(group.memory_limit_bytes, *group.memory_limit_bytes - *used, "the control group",
+             [i](const RankProcess& r) { return r.cgroup == static_cast<int>(i); });
+  }
+  return first;
 }
 
 }  // namespace stepscope::host

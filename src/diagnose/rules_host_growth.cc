@@ -9,6 +9,7 @@
 #include "base/text_format.h"
 #include "diagnose/host_growth.h"
 #include "diagnose/host_view.h"
+#include "diagnose/memory_forecast.h"
 #include "diagnose/rule.h"
 
 namespace stepscope {
@@ -16,18 +17,6 @@ namespace stepscope {
 using namespace host;
 
 namespace {
-
-std::optional<double> headroom_bytes(const HostFacts& facts, const RankProcess& r) {
-  std::optional<double> left = facts.host.memory_available_bytes.last_or_null();
-  if (r.cgroup >= 0 && static_cast<size_t>(r.cgroup) < facts.cgroups.size()) {
-    const CgroupFacts& g = facts.cgroups[static_cast<size_t>(r.cgroup)];
-    if (g.memory_limit_bytes && !g.memory_used_bytes.empty()) {
-      const double own = std::max(0.0, *g.memory_limit_bytes - g.memory_used_bytes.last);
-      left = left ? std::min(*left, own) : own;
-    }
-  }
-  return left;
-}
 
 // A heap that settles under batches of changing size, a cache that fills: a straight line as well, but neither large
 // nor long.
@@ -44,13 +33,12 @@ struct Grower {
 };
 
 Finding report(const std::vector<Grower>& growers, bool stairs, const RuleInput& in) {
-  const HostFacts& facts = *in.host;
   const HostThresholds& limits = *in.host_limits;
   FindingBuilder f = in.finding(stairs ? FindingKind::kMemoryStaircase : FindingKind::kHostMemoryCreep);
   f.pattern("drifting").graded(Severity::kWarn).confidence(0.95);
   double total_per_s = 0, largest = 0, per_step = 0, height = 0;
   bool settles = !stairs;
-  std::optional<double> left;
+  std::vector<GrowingRank> growing;
   f.from(std::numeric_limits<int64_t>::max());
   for (const Grower& g : growers) {
     const Verdict& v = g.verdict;
@@ -61,8 +49,7 @@ Finding report(const std::vector<Grower>& growers, bool stairs, const RuleInput&
     height = std::max(height, v.stair_bytes);
     f.from(std::min(f->first_step, v.first_step));
     settles = settles && may_settle(*g.rank, v, limits);
-    const auto h = headroom_bytes(facts, *g.rank);
-    if (h) left = left ? std::min(*left, *h) : *h;
+    growing.push_back({g.rank, &v});
     if (f->evidence.size() >= 12) continue;
     f.evidence("held_growth_bytes", v.growth_bytes, g.rank->rank).evidence("bytes_per_s", v.bytes_per_s, g.rank->rank);
     if (v.bytes_per_step) f.evidence("bytes_per_step", *v.bytes_per_step, g.rank->rank);
@@ -80,14 +67,15 @@ Finding report(const std::vector<Grower>& growers, bool stairs, const RuleInput&
   else
     rate = "by " + rate;
   f.title(formatted("{}: host memory {} {} ({} so far)", who, verb, rate, format_bytes(largest)));
-  if (left && total_per_s > 0) {
-    const double eta_s = *left / total_per_s;
-    f.evidence("seconds_to_limit", eta_s);
-    if (eta_s < 30 * 86400) f.title_goes_on(formatted(", memory is full in {}", format_seconds(eta_s)));
-    settles = settles && *left > limits.creep_near_factor * largest;
-    if (eta_s <= limits.creep_eta_crit_s && !settles) f.graded(Severity::kCrit);
+  if (const auto ahead = soonest_limit(*in.host, growing)) {
+    tell(f, *ahead);
+    if (ahead->seconds.expected < kFarthestSeconds)
+      f.title_goes_on(formatted(", memory is full in {}", range_text(ahead->seconds)));
+    settles = settles && ahead->left_bytes > limits.creep_near_factor * largest;
+    if (ahead->seconds.expected <= limits.creep_eta_crit_s && !settles) f.graded(Severity::kCrit);
     // A few stairs say little about a time that is hundreds of times as long as they took.
-    if (stairs && eta_s > limits.stair_max_extrapolation * largest / total_per_s) f.graded(Severity::kInfo);
+    if (stairs && ahead->seconds.expected > limits.stair_max_extrapolation * largest / total_per_s)
+      f.graded(Severity::kInfo);
   }
   if (settles) f.graded(Severity::kInfo).confidence(0.5);
   f.action(

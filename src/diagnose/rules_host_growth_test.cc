@@ -26,6 +26,41 @@ TEST(HostMemoryCreep, TellsMegabytesPerStepAndTimeToLimit) {
   EXPECT_LE(all[0].first_step, 2);
 }
 
+std::optional<double> fact(const Finding& f, std::string_view name) {
+  for (const Evidence& e : f.evidence)
+    if (e.name == name) return e.value;
+  return std::nullopt;
+}
+
+TEST(HostMemoryCreep, TellsBetweenWhichTimesTheLimitIsReached) {
+  HostFacts f = healthy(3);
+  f.ranks[1].held_bytes = series(120, [](double s) { return 500e6 + 1.5e6 * s + 10e6 * std::sin(s); });
+  const Finding creep = judge(f).at(0);
+  const double low = fact(creep, "seconds_to_limit_low").value(), high = fact(creep, "seconds_to_limit_high").value();
+  EXPECT_LT(low, 48e9 / 1.5e6);
+  EXPECT_GT(high, 48e9 / 1.5e6);
+  EXPECT_LT(high, 1.2 * low);
+  EXPECT_NEAR(fact(creep, "steps_to_limit").value(), 48e9 / 0.3e6, 0.1 * 48e9 / 0.3e6);
+  EXPECT_EQ(fact(creep, "limit_bytes"), f.memory_total_bytes);
+}
+
+// What ranks share is filled by all of them, and what is full first counts: not the host where a group is tighter.
+TEST(HostMemoryCreep, RanksOfOneGroupFillItTogether) {
+  HostFacts f = healthy(3);
+  for (const size_t r : {size_t{0}, size_t{1}})
+    f.ranks[r].held_bytes = series(120, [](double s) { return 500e6 + 2e6 * s; });
+  CgroupFacts& g = f.cgroups.emplace_back();
+  g.memory_limit_bytes = 30e9;
+  g.memory_used_bytes = flat(120, 10e9);
+  f.ranks[0].cgroup = f.ranks[1].cgroup = 0;
+  const Finding both = judge(f).at(0);
+  EXPECT_NEAR(fact(both, "seconds_to_limit").value(), 20e9 / 4e6, 50);
+  EXPECT_EQ(fact(both, "limit_bytes"), 30e9);
+  f.ranks[1].cgroup = -1;  // elsewhere: the group is filled by one, the host by both
+  const Finding apart = judge(f).at(0);
+  EXPECT_NEAR(fact(apart, "seconds_to_limit").value(), 20e9 / 2e6, 100);
+}
+
 // A heap that settles under batches of changing size grows by a fraction of what it held, for some hundred steps.
 TEST(HostMemoryCreep, SmallAndYoungIsANotice) {
   HostFacts f = healthy(2, 40);  // 185 steps

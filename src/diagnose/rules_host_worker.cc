@@ -70,10 +70,10 @@ void leak(const RankProcess& r, const RuleInput& in, std::vector<Finding>& out) 
       .evidence("worker_held_growth_bytes", v.growth_bytes, r.rank)
       .evidence("bytes_per_s", v.bytes_per_s, r.rank);
   if (v.bytes_per_step) f.evidence("bytes_per_step", *v.bytes_per_step, r.rank);
-  const auto left = facts.host.memory_available_bytes.last_or_null();
-  if (left && v.bytes_per_s > 0) {
-    f.evidence("seconds_to_limit", *left / v.bytes_per_s);
-    if (*left / v.bytes_per_s <= limits.creep_eta_crit_s) f.graded(Severity::kCrit);
+  const GrowingRank growing[] = {{&r, &v}};
+  if (const auto ahead = soonest_limit(facts, growing)) {
+    tell(f, *ahead);
+    if (ahead->seconds.expected <= limits.creep_eta_crit_s) f.graded(Severity::kCrit);
   }
   out.push_back(f);
 }

@@ -9,6 +9,7 @@
 #include "base/text_format.h"
 #include "analyze/growth_track.h"
 #include "diagnose/host_view.h"
+#include "diagnose/memory_forecast.h"
 #include "diagnose/rule.h"
 
 namespace stepscope {
@@ -44,21 +45,24 @@ std::optional<double> steps_per_epoch(const RuleInput& in) {
   return median(gaps);
 }
 
+// Of the rank whose device is full first.
 void tell_limit(FindingBuilder& f, const RuleInput& in, const std::vector<Grower>& growers) {
-  double steps = std::numeric_limits<double>::infinity(), seconds = steps;
+  std::optional<MemoryForecast> first;
   for (const Grower& g : growers) {
-    const double left = g.rank->capacity_bytes * (1 - g.rank->demand_share());
-    if (g.rank->capacity_bytes <= 0 || g.verdict.bytes_per_step.value_or(0) <= 0) continue;
-    steps = std::min(steps, std::max(0.0, left) / *g.verdict.bytes_per_step);
-    if (g.verdict.bytes_per_s > 0) seconds = std::min(seconds, std::max(0.0, left) / g.verdict.bytes_per_s);
+    const GrowthVerdict* const verdict[] = {&g.verdict};
+    auto found = forecast(verdict, g.rank->capacity_bytes, g.rank->capacity_bytes * (1 - g.rank->demand_share()));
+    if (!found || !found->steps || (first && first->steps->expected <= found->steps->expected)) continue;
+    found->of = "the device";
+    found->rank = g.rank->rank;
+    first = std::move(found);
   }
-  if (steps > 1e9) return;
-  f.evidence("steps_to_out_of_memory", steps);
-  f.title_goes_on(formatted(", out of memory in {:.0f} steps", steps));
-  if (seconds > 1e9) return;
-  f.evidence("seconds_to_out_of_memory", seconds);
-  f.title_goes_on(formatted(" ({})", format_seconds(seconds)));
-  if (f->kind == FindingKind::kMemoryCreep && seconds <= in.limits->device_creep_eta_crit_s) f.graded(Severity::kCrit);
+  if (!first) return;
+  tell(f, *first);
+  if (first->seconds.expected < kFarthestSeconds)
+    f.title_goes_on(
+        formatted(", out of memory in {:.0f} steps ({})", first->steps->expected, range_text(first->seconds)));
+  if (f->kind == FindingKind::kMemoryCreep && first->seconds.expected <= in.limits->device_creep_eta_crit_s)
+    f.graded(Severity::kCrit);
 }
 
 Finding report(const RuleInput& in, const std::vector<Grower>& growers, bool early) {

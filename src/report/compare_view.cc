@@ -33,6 +33,55 @@ void write_list(TextPage& page, std::string_view title, const std::vector<std::s
   for (const std::string& item : items) page.paragraph("", item, 2, style);
 }
 
+void write_side(TextPage& page, std::string_view label, const ComparedSide& side) {
+  for (const ComparedRun& run : side.runs) {
+    std::string text = run.name;
+    if (side.runs.size() > 1) text += "  ·  " + format_ms(run.step_p50_ms);
+    if (!run.primary.empty()) text += "  ·  " + display_name(run.primary);
+    page.paragraph(&run == &side.runs.front() ? label : "", text, 6);
+  }
+}
+
+std::string runs_text(const Comparison& c) {
+  if (!c.run_noise) return "";
+  return formatted("{} and {} runs; runs of one side differ by {:.1f} %", c.a.runs.size(), c.b.runs.size(),
+                   *c.run_noise * 100);
+}
+
+// As text in a cell or a line of Markdown: no mark-up of a name's own.
+std::string plain(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\n' || c == '\r') {
+      out += ' ';
+      continue;
+    }
+    if (std::string_view("\\`*_[]<>|#&!").find(c) != std::string_view::npos) out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+void write_row(std::string& out, const std::vector<std::string>& cells, size_t columns) {
+  for (size_t i = 0; i < columns; ++i) out += formatted("| {} ", i < cells.size() ? plain(cells[i]) : "");
+  out += "|\n";
+}
+
+void write_markdown_list(std::string& out, std::string_view title, const std::vector<std::string>& items) {
+  if (items.empty()) return;
+  out += formatted("\n{}:\n\n", title);
+  for (const std::string& item : items) out += formatted("* {}\n", plain(item));
+}
+
+OrderedJson side_json(const ComparedSide& side) {
+  OrderedJson runs = OrderedJson::array();
+  for (const ComparedRun& run : side.runs)
+    runs.push_back({{"name", run.name},
+                    {"primary", json_text_or_null(run.primary.str())},
+                    {"step_p50_ms", json_named_number("step_p50_ms", run.step_p50_ms)}});
+  return {{"name", side.name()}, {"primary", json_text_or_null(side.primary().str())}, {"runs", std::move(runs)}};
+}
+
 }  // namespace
 
 Table compare_table(const Comparison& c) {
@@ -54,18 +103,39 @@ Table compare_table(const Comparison& c) {
 std::string compare_text(const Comparison& c, const TextOptions& options) {
   TextPage page(static_cast<size_t>(std::clamp(options.columns, 60, 400)));
   page.line({{"stepscope compare", ink::kBold}});
-  page.paragraph("  A", c.name_a + (c.primary_a.empty() ? "" : "  ·  " + display_name(c.primary_a)), 6);
-  page.paragraph("  B", c.name_b + (c.primary_b.empty() ? "" : "  ·  " + display_name(c.primary_b)), 6);
+  write_side(page, "  A", c.a);
+  write_side(page, "  B", c.b);
   page.rule();
   page.blank();
   page.line({{"  " + upper(name(c.outcome)), style_of(c.outcome)}});
   page.paragraph("", c.reason, 2, ink::kBold);
+  page.paragraph("", runs_text(c), 2);
   page.blank();
   page.table(compare_table(c));
   write_list(page, "New findings in B", c.opened, ink::kRed);
   write_list(page, "Gone in B", c.closed, ink::kGreen);
   write_list(page, "Caveats", c.warnings, ink::kYellow);
   return page.text(options.color);
+}
+
+std::string compare_markdown(const Comparison& c) {
+  std::string out = "### " + upper(name(c.outcome)) + "\n\n**" + plain(c.reason) + "**";
+  if (const std::string runs = runs_text(c); !runs.empty()) out += " (" + plain(runs) + ")";
+  out += "\n\nA: " + plain(c.a.name()) + "  \nB: " + plain(c.b.name()) + "\n\n";
+  const Table table = compare_table(c);
+  std::vector<std::string> titles;
+  std::string line;
+  for (const Column& column : table.columns) {
+    titles.push_back(column.title);
+    line += column.right ? "|---:" : "|---";
+  }
+  write_row(out, titles, table.columns.size());
+  out += line + "|\n";
+  for (const Row& row : table.rows) write_row(out, row.cells, table.columns.size());
+  write_markdown_list(out, "New findings in B", c.opened);
+  write_markdown_list(out, "Gone in B", c.closed);
+  write_markdown_list(out, "Caveats", c.warnings);
+  return out;
 }
 
 std::string compare_json(const Comparison& c) {
@@ -79,12 +149,13 @@ std::string compare_json(const Comparison& c) {
                        {"outcome", f.noise ? OrderedJson(std::string(name(f.outcome))) : OrderedJson(nullptr)}});
   }
   OrderedJson out;
-  out["schema_version"] = "1.0";
+  out["schema_version"] = "1.1";
   out["outcome"] = std::string(name(c.outcome));
   out["exit_code"] = exit_code(c.outcome);
   out["reason"] = c.reason;
-  out["a"] = OrderedJson{{"name", c.name_a}, {"primary", json_text_or_null(c.primary_a.str())}};
-  out["b"] = OrderedJson{{"name", c.name_b}, {"primary", json_text_or_null(c.primary_b.str())}};
+  out["a"] = side_json(c.a);
+  out["b"] = side_json(c.b);
+  out["run_noise"] = json_number(c.run_noise);
   out["figures"] = std::move(figures);
   out["opened"] = c.opened;
   out["closed"] = c.closed;

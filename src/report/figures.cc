@@ -89,7 +89,11 @@ constexpr WholeName kWholeNames[] = {
     {"bytes_per_step", "growth", [](double v) { return format_bytes(v) + " per step"; }},
     {"bytes_per_epoch", "growth", [](double v) { return format_bytes(v) + " per epoch"; }},
     {"seconds_to_limit", "time to the limit", [](double v) { return format_seconds(v); }},
-    {"seconds_to_out_of_memory", "time to out of memory", [](double v) { return format_seconds(v); }},
+    {"seconds_to_limit_low", "time to the limit, at least", [](double v) { return format_seconds(v); }},
+    {"seconds_to_limit_high", "time to the limit, at most", [](double v) { return format_seconds(v); }},
+    {"steps_to_limit", "steps to the limit", format_number},
+    {"steps_to_limit_low", "steps to the limit, at least", format_number},
+    {"steps_to_limit_high", "steps to the limit, at most", format_number},
 };
 
 const WholeName* whole_name(std::string_view name) {

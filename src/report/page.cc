@@ -81,6 +81,7 @@ Page build_page(const Snapshot& s, const PageSize& size) {
   add(BlockKind::kEpochs, epochs_block(s, size));
   add(BlockKind::kRanks, ranks_block(s, size));
   add(BlockKind::kMemory, memory_block(s));
+  add(BlockKind::kForecast, forecast_block(s));
   add(BlockKind::kCollectives, collectives_block(s, size));
   add(BlockKind::kChecks, checks_block(s));
   add(BlockKind::kSections, sections_block(s));

@@ -99,6 +99,7 @@ enum class BlockKind : unsigned char {
   kEpochs,
   kRanks,
   kMemory,
+  kForecast,
   kCollectives,
   kChecks,
   kSections,

@@ -11,6 +11,7 @@ Block steps_block(const Snapshot& snapshot, const PageSize& size);        // pag
 Block step_time_block(const Snapshot& snapshot);                          // page_tables.cc
 Block ranks_block(const Snapshot& snapshot, const PageSize& size);        // page_tables.cc
 Block memory_block(const Snapshot& snapshot);                             // page_tables.cc
+Block forecast_block(const Snapshot& snapshot);                           // page_forecast.cc
 Block collectives_block(const Snapshot& snapshot, const PageSize& size);  // page_tables.cc
 Block epochs_block(const Snapshot& snapshot, const PageSize& size);       // page_epochs.cc
 

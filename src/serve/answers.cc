@@ -11,6 +11,7 @@
 #include "report/table.h"
 #include "report/summary_json.h"
 #include "serve/page_json.h"
+#include "serve/step_meeting.h"
 #include "serve/step_series.h"
 #include "store/metric.h"
 #include "store/run_reader.h"
@@ -290,6 +291,13 @@ Result<std::string> step_answer(const RunState& run, int64_t step) {
   out["median_ms"] = number_json(run.snapshot->wall_ms.p50);
   out["tags"] = tag_names(r.tags);
   out["ranks"] = std::move(ranks);
+  const auto meeting = meeting_of(r);
+  out["meeting"] = meeting ? Json{{"first_ms", ms_json(double{meeting->first_ms})},
+                                  {"last_ms", ms_json(double{meeting->last_ms})},
+                                  {"end_ms", ms_json(double{meeting->end_ms})},
+                                  {"last_rank", meeting->last_rank},
+                                  {"tail_rank", meeting->tail_rank}}
+                           : Json();
   return dump(out);
 }
 

@@ -48,6 +48,7 @@ const Looked kLooked[] = {
     {"steps_100x40", [] { return running(examples::gpu_job()); }, 100, 40, "3"},
     {"findings_80x24", [] { return examples::rank_lost(); }, 80, 24, "4j"},
     {"memory_80x24", [] { return running(examples::gpu_job()); }, 80, 24, "5"},
+    {"forecast_80x24", [] { return running(examples::creeping()); }, 80, 24, "5"},
     {"system_80x24", [] { return running(examples::straggler(8)); }, 80, 24, "6"},
     {"output_80x24", [] { return running(examples::straggler(8)); }, 80, 24, "7"},
 };

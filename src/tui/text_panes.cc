@@ -133,6 +133,8 @@ Lines block_lines(const Told& told, BlockKind kind, int columns) {
 
 Lines memory_lines(const ScreenInput& in, int columns) {
   Lines lines = block_lines(*in.told, BlockKind::kMemory, columns);
+  const Lines ahead = block_lines(*in.told, BlockKind::kForecast, columns);
+  lines.insert(lines.end(), ahead.begin(), ahead.end());
   if (!lines.empty()) return lines;
   return {heading(
       "Memory",

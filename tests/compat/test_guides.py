@@ -68,6 +68,19 @@ def test_slow_training(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_compare_runs(tmp_path: Path) -> None:
+    played = Played("compare-runs.md", tmp_path)
+    verdict = json.loads((tmp_path / "verdict.json").read_text())
+    step = verdict["figures"][0]
+    assert step["change"] > 0.3 and len(verdict["a"]["runs"]) == 3
+    told = step["noise"] < step["change"]  # runs of a busy machine may differ by more
+    assert (verdict["exit_code"], played.codes[-1]) == ((4, 4) if told else (3, 0)), played.outputs[-1]
+    word = "REGRESSION" if told else "INCONCLUSIVE"
+    assert (tmp_path / "verdict.md").read_text().startswith(f"### {word}\n")
+    assert word in (tmp_path / "verdict.txt").read_text()
+
+
+@pytest.mark.slow
 def test_ddp_stragglers(tmp_path: Path) -> None:
     played = Played("ddp-stragglers.md", tmp_path)
     late = [(f["ranks"], f["phase"]) for f in findings(played.summary("slow"), "COMPUTE_STRAGGLER")]

@@ -55,6 +55,15 @@ def table(source: Any) -> Any:
     return read
 
 
+def test_a_notebook_shows_the_first_rows(example: pathlib.Path) -> None:
+    run = stepscope.Run(example)
+    shown = run.steps._repr_html_()
+    assert shown is not None and shown.count("<tr>") == 21 and "more rows" in shown
+    findings = run.findings._repr_html_()
+    assert findings is not None and "<th>title</th>" in findings and "<th>json</th>" not in findings
+    assert "more rows" not in findings
+
+
 def test_a_table_is_what_the_file_holds(example: pathlib.Path) -> None:
     """Against a second decoder, written from the format's page."""
     steps = table(stepscope.Run(example).steps)

@@ -237,6 +237,32 @@ inline Snapshot half_seen() {
   return s;
 }
 
+// Rank 1 (or several ranks together, without one) grows towards the limit of its control group.
+inline Snapshot creeping(Severity severity = Severity::kWarn, std::optional<int> rank = 1) {
+  Snapshot s = balanced();
+  s.run.name = "creeping";
+  s.run.status = "running";
+  s.run.exit_code.reset();
+  Finding f{.id = "f9", .kind = FindingKind::kHostMemoryCreep, .severity = severity, .ranks = rank ? std::vector{*rank} : std::vector{0, 1},
+            .pattern = "drifting", .first_step = 0, .last_step = kSteps - 1, .detected_step = 180, .confidence = 0.95, .coverage = 1,
+            .section = SectionName::kProcess,
+            .title = "Rank 1: host memory grows by 8.00 MiB per step (1.50 GiB so far), memory is full in 12 min 00 s to 15 min 00 s",
+            .action = "Look for what is kept every step: lists of tensors or outputs, losses with their graph, caches without a bound"};
+  const auto add = [&](const char* name, double value, const char* text = "") {
+    f.evidence.push_back({.name = name, .rank = rank, .value = value, .others_median = {}, .text = text});
+  };
+  add("bytes_per_step", 8.0 * (1 << 20));
+  add("seconds_to_limit", 780);
+  add("seconds_to_limit_low", 720);
+  add("seconds_to_limit_high", 900);
+  add("steps_to_limit", 1350);
+  add("steps_to_limit_low", 1240.7);
+  add("steps_to_limit_high", 1500);
+  add("limit_bytes", 64.0 * (1 << 30), "of the control group");
+  s.findings.insert(s.findings.begin(), std::move(f));
+  return s;
+}
+
 // Nothing was seen.
 inline Snapshot empty() {
   Snapshot s;

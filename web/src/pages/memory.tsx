@@ -46,8 +46,10 @@ const ofProcesses = (series: Series): boolean => /rss_bytes|uss_bytes|memory/.te
 export function Memory(props: PageProps): JSX.Element {
   const asked = useAsked((signal) => api.samples(props.run, signal), `samples ${props.run}`, props.page.going_on ? Math.floor(version.value / 3) : 0, 10);
   const measured = blockOf(props.page.page, "Step memory") !== null;
+  const ahead = blockOf(props.page.page, "Memory forecast") !== null;
   return (
     <>
+      {ahead && <BlockCard page={props.page.page} title="Memory forecast" run={props.run} />}
       {measured && <BlockCard page={props.page.page} title="Step memory" run={props.run} />}
       {measured ? (
         <DeviceSteps {...props} />

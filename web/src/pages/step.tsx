@@ -3,7 +3,7 @@ import type {JSX} from "preact";
 import {useEffect, useMemo} from "preact/hooks";
 import {api} from "../api";
 import {useAsked} from "../ask";
-import type {Anatomy, StepRank} from "../api_types";
+import type {Anatomy, StepMeeting, StepRank} from "../api_types";
 import {middleOf, seriesOf, StepPlot} from "../charts";
 import {choose, chosenNumber} from "../place";
 import {Await, Card, Empty, elementOf, grouped, inMs} from "../parts";
@@ -20,8 +20,25 @@ const placeOf = (category: string): number => {
   return at < 0 ? ORDER.length : at;
 };
 
-function Row(props: {rank: StepRank; longest: number; last: boolean; chosen: boolean; labels: Map<string, string>}): JSX.Element {
-  const {rank} = props;
+// The collectives of the step as a band through all rows, and this rank's part of the critical path as a line below.
+function Meeting(props: {meeting: StepMeeting; rank: StepRank; longest: number}): JSX.Element {
+  const {meeting, rank, longest} = props;
+  const at = (ms: number): string => `${(ms / longest) * 100}%`;
+  const path: [number, number][] = [];
+  if (rank.rank === meeting.last_rank) path.push([0, meeting.end_ms]);
+  if (rank.rank === meeting.tail_rank) path.push([meeting.end_ms, rank.wall_ms ?? meeting.end_ms]);
+  return (
+    <>
+      <i class="band" style={{left: at(meeting.first_ms), width: at(meeting.last_ms - meeting.first_ms)}} />
+      {path.map(([from, to]) => (
+        <i key={from} class="path" style={{left: at(from), width: at(Math.max(0, to - from))}} />
+      ))}
+    </>
+  );
+}
+
+function Row(props: {rank: StepRank; longest: number; meeting: StepMeeting | null; last: boolean; chosen: boolean; labels: Map<string, string>}): JSX.Element {
+  const {rank, meeting, longest} = props;
   const parts = [...rank.parts].sort((a, b) => placeOf(a.category) - placeOf(b.category));
   const name = (category: string): string => props.labels.get(category) ?? category.replaceAll("_", " ");
   return (
@@ -31,10 +48,13 @@ function Row(props: {rank: StepRank; longest: number; last: boolean; chosen: boo
         {props.last && <small>last to arrive</small>}
       </th>
       <td class="anatomy">
-        <div class="ledger-bar tall" role="img" aria-label={parts.map((p) => `${name(p.category)} ${inMs(p.ms)}`).join(", ")}>
-          {parts.map((part) => (
-            <i key={part.category} class={`c-${part.category}`} style={{width: `${((part.ms ?? 0) / props.longest) * 100}%`}} title={`${name(part.category)} ${inMs(part.ms)}`} />
-          ))}
+        <div class="lane">
+          <div class="ledger-bar tall" role="img" aria-label={parts.map((p) => `${name(p.category)} ${inMs(p.ms)}`).join(", ")}>
+            {parts.map((part) => (
+              <i key={part.category} class={`c-${part.category}`} style={{width: `${((part.ms ?? 0) / props.longest) * 100}%`}} title={`${name(part.category)} ${inMs(part.ms)}`} />
+            ))}
+          </div>
+          {meeting && <Meeting meeting={meeting} rank={rank} longest={longest} />}
         </div>
       </td>
       <td>{inMs(rank.own_ms)}</td>
@@ -42,6 +62,23 @@ function Row(props: {rank: StepRank; longest: number; last: boolean; chosen: boo
       <td>{rank.waited_for >= 0 ? `rank ${rank.waited_for}` : "–"}</td>
       <td>{rank.caused_ms ? inMs(rank.caused_ms) : "–"}</td>
     </tr>
+  );
+}
+
+function MeetingLines(props: {meeting: StepMeeting}): JSX.Element {
+  const m = props.meeting;
+  const rest = m.tail_rank === m.last_rank ? "and itself to the end of the step" : `then rank ${m.tail_rank} to the end of the step`;
+  return (
+    <p class="legend">
+      <span>
+        <i class="band-key" />
+        collectives, drawn as one: the first rank arrives after {inMs(m.first_ms)}, rank {m.last_rank} last after {inMs(m.last_ms)}
+      </span>
+      <span>
+        <i class="path-key" />
+        critical path: rank {m.last_rank} until the ranks go on after {inMs(m.end_ms)}, {rest}
+      </span>
+    </p>
   );
 }
 
@@ -147,7 +184,7 @@ export function StepPage(props: PageProps): JSX.Element {
                     </thead>
                     <tbody>
                       {shown.map((rank) => (
-                        <Row key={rank.rank} rank={rank} longest={longest} labels={labels} last={most > 0 && rank.caused_ms === most} chosen={rank.rank === rankChosen} />
+                        <Row key={rank.rank} rank={rank} longest={longest} meeting={value.meeting} labels={labels} last={most > 0 && rank.caused_ms === most} chosen={rank.rank === rankChosen} />
                       ))}
                     </tbody>
                   </table>
@@ -158,6 +195,7 @@ export function StepPage(props: PageProps): JSX.Element {
                   </p>
                 )}
                 <Legend step={value} labels={labels} />
+                {value.meeting && <MeetingLines meeting={value.meeting} />}
               </>
             );
           }}
