@@ -303,7 +303,7 @@ class Play {
   std::vector<RankLife> lives() {
     std::vector<RankLife> out;
     for (int r = 0; r < s_.ranks; ++r)
-      if (observed(r)) out.push_back(lanes_[r].builder().life());
+      if (observed(r)) out.push_back(life_of(r));
     return out;
   }
 
@@ -632,6 +632,11 @@ class Play {
     }
     arrived_.clear();
   }
+  RankLife life_of(int rank) {
+    RankLife life = lanes_[rank].builder().life();
+    if (s_.ranks_per_host > 0) life.hostname = "host" + std::to_string(rank / s_.ranks_per_host);
+    return life;
+  }
   uint64_t group_of(int rank) const { return 100 + static_cast<uint64_t>(rank / s_.tensor_parallel); }
   std::vector<int> block_of(int rank) const {
     std::vector<int> block;
@@ -660,10 +665,7 @@ class Play {
     for (auto& [r, steps] : all) {
       const bool any = !s_.joins.contains(r) || !steps.empty();
       for (RankStep& step : steps) engine_->feed(r, std::move(step));
-      if (!any && !lanes_[r].builder().life().ended) continue;
-      RankLife life = lanes_[r].builder().life();
-      if (s_.ranks_per_host > 0) life.hostname = "host" + std::to_string(r / s_.ranks_per_host);
-      engine_->set_life(r, life);
+      if (any || lanes_[r].builder().life().ended) engine_->set_life(r, life_of(r));
     }
   }
   void deliver() { deliver(all_ranks(s_.ranks)); }
