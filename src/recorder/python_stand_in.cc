@@ -28,7 +28,7 @@ struct StandIn {
 
 PyObject *g_binding = nullptr, *g_plain = nullptr;  // types: binds as a function does, or not, as builtins
 PyObject *g_method_type = nullptr, *g_function_type = nullptr;
-PyObject* g_own[3];  // attributes that are not the original's
+PyObject* g_own[4];  // attributes that are not the original's
 
 StandIn* as_stand_in(PyObject* object) { return reinterpret_cast<StandIn*>(object); }
 
@@ -99,6 +99,12 @@ PyObject* reduce(PyObject* self, PyObject* protocol) {
 }
 PyObject* reduce_0(PyObject* self, PyObject*) { return reduce(self, nullptr); }
 
+// As builtin functions are: the copy is itself.
+PyObject* itself(PyObject* self, PyObject*) {
+  Py_INCREF(self);
+  return self;
+}
+
 int tp_traverse(PyObject* self, visitproc visit, void* arg) {
   StandIn* s = as_stand_in(self);
   Py_VISIT(Py_TYPE(self));
@@ -123,6 +129,11 @@ void tp_dealloc(PyObject* self) {
 PyMethodDef g_methods[] = {{"__reduce_ex__", as_method(reduce), METH_O, nullptr},
                            {"__reduce__", as_method(reduce_0), METH_NOARGS, nullptr},
                            {nullptr, nullptr, 0, nullptr}};
+PyMethodDef g_plain_methods[] = {g_methods[0],
+                                 g_methods[1],
+                                 {"__copy__", as_method(itself), METH_NOARGS, nullptr},
+                                 {"__deepcopy__", as_method(itself), METH_O, nullptr},
+                                 {nullptr, nullptr, 0, nullptr}};
 PyMemberDef g_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(StandIn, call), READONLY, nullptr},
                            {"__weaklistoffset__", T_PYSSIZET, offsetof(StandIn, weak), READONLY, nullptr},
                            {nullptr, 0, 0, 0, nullptr}};
@@ -139,7 +150,7 @@ PyObject* make_type(const char* name, bool binds) {
                          {Py_tp_repr, slot(tp_repr)},
                          {Py_tp_traverse, slot(tp_traverse)},
                          {Py_tp_dealloc, slot(tp_dealloc)},
-                         {Py_tp_methods, g_methods},
+                         {Py_tp_methods, binds ? g_methods : g_plain_methods},
                          {Py_tp_members, g_members},
                          {binds ? Py_tp_descr_get : 0, binds ? slot(tp_descr_get) : nullptr},
                          {0, nullptr}};
@@ -258,8 +269,8 @@ int add_stand_in_functions(PyObject* module) {
   g_function_type = PyObject_GetAttrString(types.get(), "FunctionType");
   g_binding = make_type("stepscope._native.BindingStandIn", true);
   g_plain = make_type("stepscope._native.StandIn", false);
-  const char* own[] = {"__reduce_ex__", "__reduce__", "__get__"};
-  for (int i = 0; i < 3; ++i) g_own[i] = PyUnicode_InternFromString(own[i]);
+  const char* own[] = {"__reduce_ex__", "__reduce__", "__get__", "__deepcopy__"};
+  for (int i = 0; i < 4; ++i) g_own[i] = PyUnicode_InternFromString(own[i]);
   if (!g_method_type || !g_function_type || !g_binding || !g_plain) return -1;
   return PyModule_AddFunctions(module, g_functions);
 }
