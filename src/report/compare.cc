@@ -44,7 +44,8 @@ Maybe noise_of_a_pair(const Snapshot& a, const Snapshot& b) {
   const auto x = median_error(a), y = median_error(b);
   if (!x || !y) return std::nullopt;
   const double ratio = *b.wall_ms.p50 / *a.wall_ms.p50;
-  return kPairErrors * std::hypot(std::hypot(*x, kAssumedRunNoise), ratio * std::hypot(*y, kAssumedRunNoise));
+  const double between_a = std::max(kAssumedRunNoise, crowding(a)), between_b = std::max(kAssumedRunNoise, crowding(b));
+  return kPairErrors * std::hypot(std::hypot(*x, between_a), ratio * std::hypot(*y, between_b));
 }
 
 class Comparer {
@@ -234,6 +235,9 @@ void warn_where_unlike(Side a, Side b, Comparison& out) {
     if (s.observer.coverage < 0.9)
       warn(formatted("{} rests on {} of ranks × steps", s.run.name, format_percent(s.observer.coverage)));
     if (s.run.status != "completed" && !s.run.status.empty()) warn(s.run.name + " is " + s.run.status);
+    if (const double share = crowding(s); share > kAssumedRunNoise)
+      warn(formatted("{}: its ranks waited {} of the time for a core that other programs used", s.run.name,
+                     format_percent(share)));
   });
   for (const Side side : {a, b}) {
     if (std::none_of(side.begin(), side.end(), long_enough)) continue;

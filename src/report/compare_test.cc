@@ -65,6 +65,25 @@ TEST(Compare, StepsThatResembleTheirNeighboursTellLess) {
   EXPECT_EQ(compare(with_waves(1, 150), with_waves(1.08, 150)).outcome, Outcome::kInconclusive);
 }
 
+TEST(Compare, OnAHostWithOtherProgramsOnePairTellsLittle) {
+  const auto crowded = [](double factor, double delay, double own_cores) {
+    Snapshot s = scaled(factor);
+    s.process["run_delay_worst_share"] = delay;
+    s.process["cpu_cores"] = own_cores;
+    s.system["cpu_share"] = 0.98;
+    s.system["cores"] = 2;
+    return s;
+  };
+  EXPECT_EQ(compare(crowded(1, 0.3, 0.2), crowded(1.4, 0.3, 0.2)).outcome, Outcome::kInconclusive);
+  EXPECT_EQ(compare(crowded(1, 0.3, 0.2), crowded(1.4, 0.3, 0.2)).warnings.size(), 2u);
+  EXPECT_EQ(compare(crowded(1, 0.3, 0.98), crowded(1.4, 0.3, 0.98)).outcome,
+            Outcome::kRegression);  // two ranks, all theirs
+  EXPECT_EQ(compare(crowded(1, 0.002, 0.2), crowded(1.4, 0.002, 0.2)).outcome, Outcome::kRegression);
+  Snapshot device_a = crowded(1, 0.3, 0.2), device_b = crowded(1.4, 0.3, 0.2);
+  device_a.job_clock = device_b.job_clock = "gpu";
+  EXPECT_EQ(compare(device_a, device_b).outcome, Outcome::kRegression);
+}
+
 TEST(Compare, SeveralRunsShowWhatRunsDifferBy) {
   const Comparison steady = several({1, 1.01, 0.99}, {1.05, 1.06, 1.04});
   EXPECT_EQ(steady.outcome, Outcome::kRegression);

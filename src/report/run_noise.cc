@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <map>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "align/rank_step.h"
@@ -33,6 +35,11 @@ double deviation(const std::vector<double>& values) {
   double sum = 0;
   for (const double v : values) sum += squared(v - middle);
   return std::sqrt(sum / static_cast<double>(values.size() - 1));
+}
+
+std::optional<double> value_in(const std::map<std::string, std::optional<double>>& values, const char* name) {
+  const auto found = values.find(name);
+  return found == values.end() || !found->second || !std::isfinite(*found->second) ? std::nullopt : found->second;
 }
 
 std::vector<double> plain_steps_ms(const Snapshot& run) {
@@ -79,6 +86,16 @@ std::optional<double> median_error(const Snapshot& run) {
   const double middle = median_of(steps_ms);
   if (!(middle > 0)) return plain;
   return std::max(plain, *found / middle / std::sqrt(static_cast<double>(kNoiseStretches)));
+}
+
+double crowding(const Snapshot& run) {
+  const auto delay = value_in(run.process, "run_delay_worst_share"), busy = value_in(run.system, "cpu_share"),
+             cores = value_in(run.system, "cores"), own = value_in(run.process, "cpu_cores");
+  if (!delay || !busy || !cores || !own || run.job_clock != "cpu") return 0;
+  const double used = *busy * *cores;
+  const double ranks = static_cast<double>(run.ranks.size()) / std::max(1, run.run.nodes);
+  const double ours = ranks * (*own + value_in(run.process, "worker_cpu_cores").value_or(0));
+  return used > 0 ? std::clamp(*delay * (1 - ours / used), 0.0, 1.0) : 0;
 }
 
 double mean_of(std::span<const double> values) {

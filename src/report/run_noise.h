@@ -20,6 +20,11 @@ inline constexpr size_t kLeastStretchSteps = 4;  // fewer: the first formula alo
 // Standard error of the run's median step, relative to it. None where the step time was not measured.
 std::optional<double> median_error(const Snapshot& run);
 
+// Share of the time for which the run's ranks waited for a core while other programs used it: so much may differ from
+// run to run, whatever one run looks like. 0 where the host was their own, where that was not measured, and where steps
+// are timed on devices, which go on meanwhile.
+double crowding(const Snapshot& run);
+
 // Not of nothing.
 double mean_of(std::span<const double> values);
 
