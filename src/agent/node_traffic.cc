@@ -14,11 +14,11 @@ namespace {
 
 constexpr uint64_t kLookNs = 50'000'000, kLookAgainNs = 1'000'000'000;
 
-// When a file was written, 0 = it is not there.
-int64_t written_ns(const std::string& path) {
+// A note's time has the grain of the kernel's ticks: one that is written whole is another file, too.
+NodeTraffic::NoteSeen note_at(const std::string& path) {
   struct stat info;
-  if (::lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return 0;
-  return static_cast<int64_t>(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec;
+  if (::lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return {};
+  return {static_cast<int64_t>(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec, info.st_ino};
 }
 
 bool is_numeric(const std::string& host) {
@@ -45,14 +45,15 @@ void NodeTraffic::look_at_notes() {
   if (options_.shm_dir.empty()) return;
   const std::string wish_path = path_join(options_.shm_dir, kWishFile);
   const std::string found_path = path_join(options_.shm_dir, kFoundFile);
-  const int64_t wished_ns = written_ns(wish_path), found_ns = written_ns(found_path);
-  const int64_t newest_ns = std::max(wished_ns, found_ns);
-  if (newest_ns <= seen_ns_) return;
-  seen_ns_ = newest_ns;
-  const auto text = read_file(wished_ns >= found_ns ? wish_path : found_path, kMaxNoteBytes + 1);
+  const NoteSeen wished = note_at(wish_path), found = note_at(found_path);
+  const bool new_wish = wished.file != 0 && wished != wish_, new_found = found.file != 0 && found != found_;
+  if (!new_wish && !new_found) return;
+  wish_ = wished, found_ = found;
+  const bool wish = new_wish && (!new_found || wished.written_ns >= found.written_ns);
+  const auto text = read_file(wish ? wish_path : found_path, kMaxNoteBytes + 1);
   if (!text) return;
-  if (wished_ns >= found_ns) {
-    if (const auto wish = read_wish(*text)) open_door(wish->listen, 0, wish->tell);
+  if (wish) {
+    if (const auto wanted = read_wish(*text)) open_door(wanted->listen, 0, wanted->tell);
   } else if (auto offer = read_offer(*text)) {
     send_to(std::move(*offer));
   }

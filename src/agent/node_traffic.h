@@ -42,6 +42,13 @@ class NodeTraffic {
   using Watch =
       std::function<void(int fd)>;  // wakes the agent when readable; an fd that is closed is forgotten by itself
 
+  // A note as it lay in the folder; file 0 = none did.
+  struct NoteSeen {
+    int64_t written_ns = 0;
+    uint64_t file = 0;
+    bool operator==(const NoteSeen&) const = default;
+  };
+
   NodeTraffic(TrafficOptions options, Watch watch);
 
   // Looks for news about who aggregates. `rank_zero`: global rank 0 is among the ranks here.
@@ -70,7 +77,7 @@ class NodeTraffic {
   AggregatorOffer mine_, theirs_;
   bool was_up_ = false, refused_told_ = false, gave_up_ = false;
   uint64_t next_look_ns_ = 0;
-  int64_t seen_ns_ = 0;  // when the newest note that was looked at was written
+  NoteSeen wish_, found_;  // as they were looked at last
   std::vector<std::string> lines_;
 };
 
