@@ -15,6 +15,8 @@
 namespace stepscope {
 namespace {
 
+double square(double x) { return x * x; }
+
 using Maybe = std::optional<double>;
 using Side = std::span<const Snapshot>;
 using Figure = std::function<Maybe(const Snapshot&)>;
@@ -45,7 +47,7 @@ Maybe noise_of_a_pair(const Snapshot& a, const Snapshot& b) {
   if (!x || !y) return std::nullopt;
   const double ratio = *b.wall_ms.p50 / *a.wall_ms.p50;
   const double between_a = std::max(kAssumedRunNoise, crowding(a)), between_b = std::max(kAssumedRunNoise, crowding(b));
-  return kPairErrors * std::hypot(std::hypot(*x, between_a), ratio * std::hypot(*y, between_b));
+  return kPairErrors * std::sqrt(square(*x) + square(between_a) + square(ratio) * (square(*y) + square(between_b)));
 }
 
 class Comparer {
