@@ -270,9 +270,15 @@ std::optional<Verdict> verdict_of(const JobStanding& job, const WaitChain& wait)
     v.victims.assign(waiting.begin(), waiting.end());
     const auto& edge = wait.edge(*waiting.begin());
     const IssuedOp* op = issued_by(*wait.standing(*waiting.begin()), edge.group, edge.sequence);
+    // Counted waits of a torch that does not tell what they are for: that all wait for the same is not known.
+    const bool told = edge.init || edge.message || (op && op->op != static_cast<uint8_t>(CollectiveOp::kUnknown));
+    if (!told) v.cause = Cause::kNone;
     v.words = edge.init ? "all ranks are in init_process_group, which does not return"
                         : formatted("all ranks have issued {}, which does not end",
                                     wait.words_of(edge.group, edge.sequence, op));
+    if (!told)
+      v.words = formatted("all ranks wait in {}, and this torch does not tell in which operations: they may differ",
+                          wait.words_of(edge.group, edge.sequence, nullptr));
     return v;
   }
   Verdict v;

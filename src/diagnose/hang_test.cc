@@ -390,6 +390,18 @@ TEST(Hang, AllHaveArrivedAndNothingMoves) {
   EXPECT_EQ(f.victims, (std::vector<int>{0, 1}));
 }
 
+// Torch before 2.14: waits are counted, what for is not told. A mismatch looks the same.
+TEST(Hang, CountedWaitsDoNotTellThatAllMeanTheSame) {
+  Job job(2);
+  for (int rank : {0, 1}) job.issued(rank, 4, CollectiveOp::kUnknown, 0), job.waits(rank);
+  const Finding f = job.verdict();
+  EXPECT_EQ(f.cause, Cause::kNone);
+  EXPECT_NE(f.title.find("all ranks wait in operation 3 of the default group, and this torch does not tell in which "
+                         "operations: they may differ"),
+            std::string::npos)
+      << f.title;
+}
+
 TEST(Hang, WaitsForARankThatWasNotSeen) {
   Job job(2);
   job.ranks.pop_back();
