@@ -4,7 +4,8 @@
 // relative to A (report/run_noise.h):
 //   several runs a side   what runs of one side differ by, as measured: more comes by chance in 2 of 100 comparisons of
 //                         equal sides
-//   one run a side        3 standard errors, of both medians and of runs that differ by kAssumedRunNoise, or by as much as
+//   one run a side        3 standard errors, of both medians and of runs that differ by kAssumedRunNoise, or by as much
+//   as
 //                         other programs took the cores from the ranks
 //   regression   change >=  least_change and change >  noise
 //   improvement  change <= -least_change and change < -noise
