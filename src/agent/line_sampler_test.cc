@@ -55,6 +55,7 @@ class LineSamplerTest : public PipelineTest {
     g_pc = 0;
     writer_->thread = static_cast<uint32_t>(g_trains);
     writer_->header().stack.signal = static_cast<uint32_t>(signal_);
+    writer_->header().stack.ready[0] = static_cast<uint32_t>(g_trains);
     g_box = &writer_->header().stack;
     g_asked = 0;
     pipeline_ = std::make_unique<Pipeline>(EngineOptions{});
@@ -106,6 +107,7 @@ TEST_F(LineSamplerTest, TheBusyThreadIsAskedWhetherItHoldsTheGil) {
   g_pc = reinterpret_cast<uint64_t>(::dlsym(RTLD_DEFAULT, "gnu_get_libc_version"));
   std::atomic<bool> over = false;
   std::thread busy([&] {
+    writer_->header().stack.ready[1] = static_cast<uint32_t>(::gettid());
     while (!over) {}
   });
   LineSampler sampler(true);
@@ -124,6 +126,14 @@ TEST_F(LineSamplerTest, TheBusyThreadIsAskedWhetherItHoldsTheGil) {
   ASSERT_TRUE(holder);
   EXPECT_EQ(holder->text, "data.py:7 crunch");
   EXPECT_DOUBLE_EQ(*holder->value, 1);
+}
+
+// Its signal would be handled on a stack that may be somebody's data.
+TEST_F(LineSamplerTest, AThreadWithoutAStackForSignalsIsNeverAsked) {
+  writer_->header().stack.ready[0] = 0;
+  LineSampler sampler(true);
+  steps(200, 50, sampler);
+  EXPECT_EQ(g_asked, 0);
 }
 
 TEST_F(LineSamplerTest, AHealthyRankIsNeverAsked) {

@@ -81,6 +81,7 @@ class RankTail final : public RankSource {
   uint64_t steps_begun() const;
   bool leaving() const;  // teardown, or its exit handlers, have begun
   int stack_signal() const { return reader_.stack_signal(); }
+  bool may_ask(uint32_t thread) const { return reader_.may_ask(thread); }
   std::optional<blackbox::StackReading> stack() const { return reader_.stack(); }
   std::string no_stacks() const;  // why it cannot be asked where it is
 

@@ -83,8 +83,9 @@ static_assert(sizeof(Control) == 64);
 // The rank's answer when the agent asks where it is: the Python stack of one thread. Written by the handler of a
 // real-time signal, which needs no GIL. The agent sends `signal` to a thread (rt_tgsigqueueinfo, value
 // kStackRequest << 16 | request); the handler answers unless another one is at it. A reader takes the text only if
-// `answered` is even and the same before and after.
-inline constexpr uint32_t kStackTextBytes = 3520;
+// `answered` is even and the same before and after. Only threads that are listed may be asked: their handler has a
+// stack of its own (recorder/signal_stack.h).
+inline constexpr uint32_t kStackTextBytes = 3392, kStackThreads = 32;
 inline constexpr uint32_t kStackRequest = 0x5353;  // upper half of the signal's value; anything else is not ours
 enum StackFlags : uint32_t {
   kStackCut = 1 << 0,       // outer frames found no room
@@ -102,8 +103,9 @@ struct alignas(64) StackBox {
   std::atomic<uint32_t> text_bytes;
   uint32_t reserved[6];
   char text[kStackTextBytes];  // innermost frame first, a line each: "<line> <function> <file>"; file " = as before
+  std::atomic<uint32_t> ready[kStackThreads];  // threads that may be asked; 0 = free
 };
-static_assert(sizeof(StackBox) == 64 + kStackTextBytes);
+static_assert(sizeof(StackBox) == 64 + kStackTextBytes + 4 * kStackThreads);
 
 struct alignas(64) Header {
   // -- lasting part --

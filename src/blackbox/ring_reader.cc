@@ -384,6 +384,7 @@ struct RawStack {
   uint32_t thread, flags, frames, text_bytes;
   uint32_t reserved[6];
   char text[kStackTextBytes];
+  uint32_t ready[kStackThreads];
 };
 static_assert(sizeof(RawStack) == sizeof(StackBox) && offsetof(RawStack, text) == offsetof(StackBox, text));
 
@@ -407,6 +408,13 @@ void parse_frames(std::string_view text, std::vector<StackFrame>& out) {
 int RingReader::stack_signal() const {
   const auto signal = static_cast<uint32_t>(header_word_or_zero(offsetof(Header, stack)));
   return signal <= 64 ? static_cast<int>(signal) : 0;
+}
+
+bool RingReader::may_ask(uint32_t thread) const {
+  uint32_t ready[kStackThreads];
+  return thread != 0 &&
+         pread_all(impl_->fd.get(), ready, sizeof ready, offsetof(Header, stack) + offsetof(StackBox, ready)) &&
+         std::ranges::find(ready, thread) != std::end(ready);
 }
 
 std::optional<StackReading> RingReader::stack() const {

@@ -98,6 +98,7 @@ class RingReader {
 
   // The signal by which a thread of the rank is asked where it is; 0 = it cannot be asked.
   int stack_signal() const;
+  bool may_ask(uint32_t thread) const;  // its handler has a stack of its own
   // The newest answer; nothing while one is being written or none was ever. Texts are made printable.
   std::optional<StackReading> stack() const;
 

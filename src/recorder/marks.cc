@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "recorder/recorder.h"
+#include "recorder/signal_stack.h"
 #include "recorder/state.h"
 
 namespace stepscope::recorder {
@@ -13,8 +14,10 @@ namespace {
 constinit thread_local uint32_t t_thread_id = 0;
 
 uint32_t thread_id() noexcept {
-  if (t_thread_id == 0) [[unlikely]]
+  if (t_thread_id == 0) [[unlikely]] {
     t_thread_id = static_cast<uint32_t>(::gettid());
+    offer_thread();
+  }
   return t_thread_id;
 }
 

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <string>
 
+#include "recorder/signal_stack.h"
 #include "recorder/stack_signal.h"
 
 namespace stepscope::recorder {
@@ -98,7 +99,41 @@ PyObject* listen_for_stacks(PyObject*, PyObject* const* args, Py_ssize_t n) {
   return give(PyUnicode_DecodeUTF8(why.data(), static_cast<Py_ssize_t>(why.size()), "replace"));
 }
 
+// What a thread runs, behind a look at its stack: `self` is the function that was to be called.
+PyObject* run_thread(PyObject* self, PyObject* args, PyObject* kwargs) {
+  offer_thread();
+  return PyObject_Call(self, args, kwargs);
+}
+PyMethodDef g_run_thread = {"run_thread", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(run_thread)),
+                            METH_VARARGS | METH_KEYWORDS, nullptr};
+
+// `self` starts a thread that calls its first argument.
+PyObject* start_thread(PyObject* self, PyObject* args, PyObject* kwargs) {
+  if (PyTuple_Size(args) < 1 || !PyCallable_Check(PyTuple_GetItem(args, 0))) return PyObject_Call(self, args, kwargs);
+  const Ref runs(PyCFunction_NewEx(&g_run_thread, PyTuple_GetItem(args, 0), nullptr));
+  const Py_ssize_t size = PyTuple_Size(args);
+  const Ref others(PyTuple_GetSlice(args, 1, size)), first(PyTuple_New(1));
+  if (!runs || !others || !first) return nullptr;
+  Py_INCREF(runs.get());
+  PyTuple_SetItem(first.get(), 0, runs.get());
+  const Ref all(PySequence_Concat(first.get(), others.get()));
+  return all ? PyObject_Call(self, all.get(), kwargs) : nullptr;
+}
+PyMethodDef g_start_thread = {"start_thread", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(start_thread)),
+                              METH_VARARGS | METH_KEYWORDS, nullptr};
+
+// thread_starter(start) -> a function in its place, whose threads can be asked
+PyObject* thread_starter(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  if (n < 1) {
+    PyErr_SetString(PyExc_TypeError, "thread_starter(start)");
+    return nullptr;
+  }
+  return PyCFunction_NewEx(&g_start_thread, args[0], nullptr);
+}
+
 PyMethodDef g_functions[] = {
+    {"thread_starter", as_method(thread_starter), METH_FASTCALL,
+     "thread_starter(start) -> a function in the place of start(function, ...): threads that it starts can be asked"},
     {"listen_for_stacks", as_method(listen_for_stacks), METH_FASTCALL,
      "listen_for_stacks(major, minor) -> '' or the reason why the agent cannot ask for stacks"},
     {nullptr, nullptr, 0, nullptr},

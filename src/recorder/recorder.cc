@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/random_hex.h"
 #include "recorder/bus_guard.h"
+#include "recorder/signal_stack.h"
 #include "recorder/stack_signal.h"
 #include "recorder/state.h"
 
@@ -161,6 +162,7 @@ bool open_ring(const OpenOptions& options) {
   if (!g_owner.fork_handler.exchange(true)) pthread_atfork(nullptr, nullptr, after_fork_in_child);
   g_owner.why_off.store("", std::memory_order_release);
   g_state.ring.store(ring, std::memory_order_release);
+  offer_thread();
   return true;
 }
 

@@ -10,6 +10,7 @@
 #include <atomic>
 
 #include "base/clock.h"
+#include "recorder/signal_stack.h"
 #include "recorder/state.h"
 
 namespace stepscope::recorder {
@@ -58,7 +59,7 @@ void handle(int, siginfo_t* info, void* context) {
   const auto value = static_cast<uint32_t>(info->si_value.sival_int);
   if (info->si_code != SI_QUEUE || value >> 16 != blackbox::kStackRequest) return;
   const int saved = errno;
-  if (!g_answering.test_and_set(std::memory_order_acquire)) {
+  if (on_signal_stack() && !g_answering.test_and_set(std::memory_order_acquire)) {
     // Null in forked children, after close() and when the file was cut short.
     if (blackbox::RingWriter* ring = g_state.ring.load(std::memory_order_acquire))
       answer(ring->header().stack, value & 0xffff, instruction_of(context));
@@ -86,15 +87,17 @@ const char* listen_for_stack_requests(const StackSource& source) noexcept {
   if (g_signal.load(std::memory_order_relaxed) != 0) return "";
   const int signal = free_signal();
   if (signal == 0) return "every real-time signal is in use";
+  if (!prepare_signal_stacks()) return "no room for the handler's stacks";
   g_source = source;
   struct sigaction action{};
   action.sa_sigaction = handle;
-  action.sa_flags = SA_SIGINFO | SA_RESTART;
+  action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
   sigfillset(&action.sa_mask);  // nothing of the program's runs on top of a half-written answer
   if (::sigaction(signal, &action, nullptr) != 0) return "the signal's handler could not be installed";
   g_signal.store(signal, std::memory_order_release);
   if (blackbox::RingWriter* ring = g_state.ring.load(std::memory_order_acquire))
     ring->header().stack.signal.store(static_cast<uint32_t>(signal), std::memory_order_release);
+  offer_thread();
   return "";
 }
 

@@ -4,7 +4,8 @@
 // Listens on a real-time signal that nobody else uses (disposition default, not blocked), with SA_RESTART: of blocking
 // calls only those return early that no handler ever lets restart (sleep, usleep, poll, select of C code; Python's own
 // go on by themselves). Whatever comes by that signal and is not the agent's question is left alone. Never blocks,
-// allocates or raises; a second question while one is answered gets none. Forked children do not answer.
+// allocates or raises; a second question while one is answered gets none. Runs on a stack of its own, or not at all
+// (signal_stack.h). Forked children do not answer.
 #pragma once
 
 #include <cstdint>

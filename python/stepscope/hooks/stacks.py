@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from types import ModuleType
 
 from stepscope.hooks import names
@@ -20,3 +21,14 @@ def install(_torch: ModuleType, native: ModuleType) -> None:
     reason = native.listen_for_stacks(*sys.version_info[:2])
     if reason:
         names.unavailable("stacks", reason)
+    else:
+        _offer_threads(native)
+
+
+def _offer_threads(native: ModuleType) -> None:
+    """Threads of Python's that begin from now on get a stack for the signal's handler: others are never asked."""
+    for name in ("_start_joinable_thread", "_start_new_thread"):  # Python 3.13 and newer; before
+        start = getattr(threading, name, None)
+        if start is not None:
+            setattr(threading, name, native.thread_starter(start))
+            return
