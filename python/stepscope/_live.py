@@ -101,8 +101,9 @@ class Live:
     def _show(self, shell: Any) -> None:
         from IPython.display import display
 
+        show: Any = display  # untyped in some versions
         self._cell = shell.execution_count
-        self._handle = display(self._bundle(), raw=True, display_id=True)
+        self._handle = show(self._bundle(), raw=True, display_id=True)
         if self._thread is None and not self._over():
             self._thread = threading.Thread(target=self._renew, name="stepscope-live", daemon=True)
             self._thread.start()

@@ -62,6 +62,7 @@ class Turn {  // the right to change the owner
 // The ring stays the parent's. The lock may have been held by a thread that does not exist here.
 void after_fork_in_child() {
   forget_thread_id();
+  forget_threads();
   RingWriter* ring = g_state.ring.exchange(nullptr, std::memory_order_relaxed);
   if (ring) g_owner.inherited.store(ring, std::memory_order_relaxed);
   g_state.worker.store(nullptr, std::memory_order_relaxed);
@@ -163,6 +164,7 @@ bool open_ring(const OpenOptions& options) {
   g_owner.why_off.store("", std::memory_order_release);
   g_state.ring.store(ring, std::memory_order_release);
   offer_thread();
+  list_threads();
   return true;
 }
 

@@ -18,35 +18,30 @@ constexpr size_t kHandlerBytes = size_t{4} << 10;  // what handler and walk use,
 
 constinit std::atomic<bool> g_prepared{false};
 constinit char g_not_ours = 0;
-constinit void* const kNotOurs = &g_not_ours;              // in the place of a mapping: the program's own stack is used
-pthread_key_t g_key;                                       // of what a thread has mapped
-constinit thread_local const void* t_listed_in = nullptr;  // the ring
-
-blackbox::StackBox* box() {
-  blackbox::RingWriter* ring = g_state.ring.load(std::memory_order_acquire);
-  return ring ? &ring->header().stack : nullptr;
-}
+constinit void* const kNotOurs = &g_not_ours;  // in the place of a mapping: the program's own stack is used
+pthread_key_t g_key;                           // of what a thread has mapped
+constinit thread_local bool t_offered = false;
+constinit std::atomic<uint32_t> g_ready[blackbox::kStackThreads];  // as in the black box, which may be opened later
 
 uint32_t thread_id() { return static_cast<uint32_t>(::gettid()); }
 
-void take_off_list() noexcept {
-  blackbox::StackBox* list = box();
-  if (!list) return;
-  for (std::atomic<uint32_t>& ready : list->ready) {
-    uint32_t mine = thread_id();
-    if (ready.compare_exchange_strong(mine, 0, std::memory_order_acq_rel)) return;
-  }
+void show(size_t place) noexcept {
+  if (blackbox::RingWriter* ring = g_state.ring.load(std::memory_order_acquire))
+    ring->header().stack.ready[place].store(g_ready[place].load(std::memory_order_acquire), std::memory_order_release);
 }
 
 void put_on_list() noexcept {
-  blackbox::StackBox* list = box();
-  if (!list) return;
   const uint32_t mine = thread_id();
-  for (const std::atomic<uint32_t>& ready : list->ready)
-    if (ready.load(std::memory_order_relaxed) == mine) return;
-  for (std::atomic<uint32_t>& ready : list->ready) {
+  for (size_t i = 0; i < blackbox::kStackThreads; ++i) {
     uint32_t nobody = 0;
-    if (ready.compare_exchange_strong(nobody, mine, std::memory_order_acq_rel)) return;
+    if (g_ready[i].compare_exchange_strong(nobody, mine, std::memory_order_acq_rel)) return show(i);
+  }
+}
+
+void take_off_list() noexcept {
+  for (size_t i = 0; i < blackbox::kStackThreads; ++i) {
+    uint32_t mine = thread_id();
+    if (g_ready[i].compare_exchange_strong(mine, 0, std::memory_order_acq_rel)) return show(i);
   }
 }
 
@@ -82,13 +77,9 @@ bool prepare_signal_stacks() noexcept {
 }
 
 void offer_thread() noexcept {
-  const void* ring = g_state.ring.load(std::memory_order_acquire);
-  if (t_listed_in == ring || !g_prepared.load(std::memory_order_acquire)) return;
-  t_listed_in = ring;
-  if (::pthread_getspecific(g_key)) {
-    put_on_list();
-    return;
-  }
+  if (t_offered || !g_prepared.load(std::memory_order_acquire)) return;
+  t_offered = true;
+  if (::pthread_getspecific(g_key)) return put_on_list();  // of before a fork
   stack_t now{};
   if (::sigaltstack(nullptr, &now) != 0) return;
   if (!(now.ss_flags & SS_DISABLE) && now.ss_size >= least_bytes()) {
@@ -107,6 +98,15 @@ void offer_thread() noexcept {
     return;
   }
   put_on_list();
+}
+
+void list_threads() noexcept {
+  for (size_t i = 0; i < blackbox::kStackThreads; ++i) show(i);
+}
+
+void forget_threads() noexcept {
+  for (std::atomic<uint32_t>& ready : g_ready) ready.store(0, std::memory_order_relaxed);
+  t_offered = false;
 }
 
 bool on_signal_stack() noexcept {

@@ -19,6 +19,10 @@ inline constexpr size_t kSignalStackBytes = size_t{64} << 10;
 bool prepare_signal_stacks() noexcept;
 // The calling thread may be asked from now on, where there is room in the list.
 void offer_thread() noexcept;
+// A black box was opened: it lists the threads that were offered before.
+void list_threads() noexcept;
+// In the child of a fork: of the parent's threads none is there.
+void forget_threads() noexcept;
 // In the handler: whether it runs on a stack of its own. A thread that lost it is taken off the list.
 bool on_signal_stack() noexcept;
 

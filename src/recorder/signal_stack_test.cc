@@ -76,6 +76,23 @@ TEST_F(SignalStackTest, AThreadIsListedWhileItCanBeAskedAndNoLonger) {
   EXPECT_TRUE(marked) << "who trains can be asked";
 }
 
+TEST_F(SignalStackTest, ThreadsThatWereThereBeforeTheBlackBoxAreListedInIt) {
+  std::atomic<uint32_t> id = 0;
+  std::atomic<bool> over = false;
+  close();
+  std::thread other([&] {
+    offer_thread();
+    id = this_thread();
+    while (!over) ::usleep(500);
+  });
+  while (id == 0) ::usleep(500);
+  SetUp();
+  EXPECT_TRUE(reader_->may_ask(id));
+  over = true;
+  other.join();
+  EXPECT_FALSE(reader_->may_ask(id));
+}
+
 TEST_F(SignalStackTest, AThreadThatLostItsStackDoesNotAnswerAndIsTakenOffTheList) {
   std::atomic<bool> ready = false, over = false;
   std::atomic<uint32_t> id = 0;
