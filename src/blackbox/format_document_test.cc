@@ -81,7 +81,7 @@ TEST(FormatDocument, TablesMatchTheLayout) {
   const Table stack = {PLACE(StackBox, signal), PLACE(StackBox, answered),   PLACE(StackBox, time_ns),
                        PLACE(StackBox, pc),     PLACE(StackBox, thread),     PLACE(StackBox, flags),
                        PLACE(StackBox, frames), PLACE(StackBox, text_bytes), PLACE(StackBox, reserved),
-                       PLACE(StackBox, text)};
+                       PLACE(StackBox, text),   PLACE(StackBox, ready)};
   const std::vector<Table> found = tables();
   ASSERT_EQ(found.size(), 6u);
   EXPECT_EQ(found[0], header);
