@@ -20,7 +20,7 @@ else:
 dist.init_process_group("gloo", store=store, rank=rank, world_size=world)
 begin_s = time.monotonic()
 rounds = 0
-while time.monotonic() - begin_s < seconds:
+while True:  # until rank 0 says that it is over: the ranks' clocks may differ by a round
     tensor = torch.ones(1)
     dist.all_reduce(tensor)
     rounds += 1
