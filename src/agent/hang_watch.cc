@@ -32,9 +32,10 @@ int64_t last_sign_ns(const RankTail& tail) {
 JobStanding joined(JobStanding job, const JobStanding& elsewhere) {
   job.world = std::max(job.world, elsewhere.world);
   for (const auto& [id, group] : elsewhere.groups) job.groups.try_emplace(id, group);
-  for (const RankStanding& rank : elsewhere.ranks)
-    if (std::ranges::find(job.ranks, rank.rank, &RankStanding::rank) == job.ranks.end()) job.ranks.push_back(rank);
-  std::ranges::sort(job.ranks, {}, &RankStanding::rank);
+  job.ranks.insert(job.ranks.end(), elsewhere.ranks.begin(), elsewhere.ranks.end());
+  std::ranges::stable_sort(job.ranks, {}, &RankStanding::rank);
+  const auto twice = std::ranges::unique(job.ranks, {}, &RankStanding::rank);  // what this node saw itself stays
+  job.ranks.erase(twice.begin(), twice.end());
   return job;
 }
 

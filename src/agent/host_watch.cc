@@ -119,8 +119,7 @@ void HostWatch::judge(Engine& engine) {
 
 HostSight HostWatch::sight() const {
   if (followed_.empty()) return {};
-  const HostFacts facts = sampler_.facts();
-  return {.findings = findings_, .uses = uses_of(facts), .rooms = rooms_of(facts)};
+  return {.findings = findings_, .uses = uses_of(facts_), .rooms = rooms_of(facts_)};
 }
 
 void HostWatch::fill(RunContext& context) const {

@@ -26,7 +26,7 @@ class HostWatch {
   // asked for; tell_news() at most every few seconds.
   void tell_news(Engine& engine, uint64_t now_ns);
   void tell_all(Engine& engine);
-  // For the aggregator of a job on several nodes; with findings once they are judged.
+  // For the aggregator of a job on several nodes, as of judge().
   HostSight sight() const;
   // What the engine was told last of the host's cores; nothing before.
   const std::optional<HostLoad>& load() const { return load_; }

@@ -78,7 +78,6 @@ void JobNodes::turn(uint64_t now_ns) {
     const bool elsewhere = here.world > here.ranks;
     if (elsewhere) traffic_.look(here.rank_zero, now_ns);
     choose_boxes(elsewhere, now_ns);
-    if (outbox_ && load_) outbox_->set_load(*load_);
     if (outbox_) outbox_->look(now_ns);
   }
   traffic_.turn(work(now_ns));
@@ -95,6 +94,10 @@ bool JobNodes::delivering() const {
 
 bool JobNodes::more_to_come(uint64_t now_ns) const {
   return traffic_.role() == NodeTraffic::Role::kAggregates && inbox_ && inbox_->more_to_come(now_ns);
+}
+
+void JobNodes::set_load(const HostLoad& load) {
+  if (outbox_) outbox_->set_load(load);
 }
 
 void JobNodes::set_host(HostSight host) {

@@ -33,9 +33,9 @@ class JobNodes {
   JobNodes(TrafficOptions options, Pipeline& pipeline, NodeTraffic::Watch watch);
 
   void turn(uint64_t now_ns);
-  // What only this node sees (node_sight.h); kept where the aggregator is not known yet. `standing`: nothing = the
+  // What only this node sees (node_sight.h). `standing`: nothing = the
   // ranks here go on.
-  void set_load(const HostLoad& load) { load_ = load; }
+  void set_load(const HostLoad& load);
   void set_host(HostSight host);
   void set_standing(std::optional<JobStanding> standing);
   // Ranks here whose lines of code the aggregator would like to have.
@@ -73,7 +73,6 @@ class JobNodes {
   NodeTraffic traffic_;
   std::unique_ptr<NodeOutbox> outbox_;  // unless this agent aggregates, or nobody does
   std::unique_ptr<NodeInbox> inbox_;    // since this agent aggregates
-  std::optional<HostLoad> load_;
   uint64_t elsewhere_ns_ = 0;  // since when ranks are known to be elsewhere
   bool closed_ = false;
 };

@@ -179,8 +179,10 @@ void Pipeline::admit(TailId id, Place found, Members& members, uint64_t now_ns) 
   if (participant.late) participant.at.reset();
   if (now_.world_size == 0) now_.world_size = claim.world_size;
   now_.ranks.put(claim.rank, participant);
-  members = found == Place::kTakesOver ? this->members() : members;
-  if (found != Place::kTakesOver) members.add(claim);
+  if (found == Place::kTakesOver)
+    members = this->members();
+  else
+    members.add(claim);
   if (tail.failed_to_start() && !failed_restarts_) failed_restarts_ = claim.restarts;
   if (tail.ended()) record_death(id);
 }

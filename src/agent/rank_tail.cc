@@ -195,14 +195,7 @@ std::string RankTail::ended_thread() const {
 
 RankLife RankTail::life() const {
   RankLife life = builder_.life();
-  life.rank = identity_.rank;
-  life.local_rank = identity_.local_rank;
-  life.world_size = std::max(identity_.world_size, 0);
-  life.node_rank = std::max(identity_.node_rank, 0);
-  life.attempt = std::max(identity_.attempt, 0);
-  life.pid = identity_.pid;
-  life.hostname = identity_.hostname;
-  life.process_start_ns = static_cast<int64_t>(identity_.process_start_ns);
+  lay_identity(identity_, life);
   life.steps += offset_;
   if (before_ && offset_ > 0 && before_->first_step_ns > 0) {
     // Steps that are in no record any more are time without a name, not start-up.

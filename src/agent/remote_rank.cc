@@ -104,13 +104,7 @@ void RemoteRank::end(uint64_t, std::optional<int>) { ended_ = true; }
 
 RankLife RemoteRank::life() const {
   RankLife life = told_;
-  life.rank = identity_.rank, life.local_rank = identity_.local_rank;
-  life.world_size = std::max(identity_.world_size, 0);
-  life.node_rank = std::max(identity_.node_rank, 0);
-  life.attempt = std::max(identity_.attempt, 0);
-  life.pid = identity_.pid;
-  life.hostname = identity_.hostname;
-  life.process_start_ns = static_cast<int64_t>(identity_.process_start_ns);
+  lay_identity(identity_, life);
   life.steps = next_;
   life.last_step_ns = now_.last_step_ns;
   life.open_phase = now_.open_phase;

@@ -221,7 +221,7 @@ Finding finding_of_host(const RuleInput& in, const std::vector<int>& ranks, cons
 // Ranks that are told of together.
 std::set<int> judge_hosts(const RuleInput& in, std::vector<Finding>& said) {
   std::set<int> told;
-  CoreSharing sharing = in.core_sharing();
+  const CoreSharing sharing = in.core_sharing();
   if (sharing.hosts.size() < 2 || sharing.hosts.size() == in.seen.size()) return told;
   const HostRows hosts(in.baseline, sharing);
   for (const auto& [host, late] : late_blocks(hosts.rows(), limits_of(*in.limits))) {
