@@ -52,7 +52,8 @@ def free_port() -> int:
 def node(launch: Launch, rank: int, port: int) -> list[str]:
     torchrun = [python(), "-m", "torch.distributed.run", "--nnodes=2", f"--node-rank={rank}", "--nproc-per-node=1"]
     where = ["--master-addr=127.0.0.1", f"--master-port={port}", "job.py"]
-    return ["run", "--run-name", "r", "--logs-dir", f"node{rank}", "--", *torchrun, *where]
+    alone = ["--aggregator", "off", "--logs-dir", f"node{rank}"]
+    return ["run", "--run-name", "r", *alone, "--", *torchrun, *where]
 
 
 def stragglers(summary: dict) -> list[tuple[list[int], str]]:
