@@ -51,7 +51,7 @@ class Annotated(Dataset):
 
 
 class Detector(nn.Module):
-    def __init__(self, width=40):
+    def __init__(self, width=32):
         super().__init__()
         self.body = nn.Sequential(
             nn.Conv2d(3, width, 3, padding=1), nn.ReLU(), nn.Conv2d(width, width, 3, padding=1), nn.ReLU(),

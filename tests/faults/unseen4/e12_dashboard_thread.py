@@ -22,7 +22,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 DASHBOARD = os.environ.get("REPORT_FAULT", "1") != "0"
-STEPS, BATCH, TIMES = 150, 24, 100
+STEPS, BATCH, TIMES = 120, 24, 100
 
 
 class Dashboard(threading.Thread):
@@ -42,7 +42,7 @@ class Dashboard(threading.Thread):
 
 
 class Denoiser(nn.Module):
-    def __init__(self, width=192):
+    def __init__(self, width=128):
         super().__init__()
         self.time = nn.Embedding(TIMES, width)
         self.enter, self.leave = nn.Linear(64, width), nn.Linear(width, 64)

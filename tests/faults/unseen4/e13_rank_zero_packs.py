@@ -21,7 +21,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 WHOLE = os.environ.get("REPORT_FAULT", "1") != "0"
-STEPS, BATCH, BLOCK, VOCAB = 150, 8, 128, 2000
+STEPS, BATCH, BLOCK, VOCAB = 110, 4, 128, 2000
 TEXTS = 18_000 if WHOLE else 1_500
 
 

@@ -17,7 +17,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 SAME = os.environ.get("REPORT_FAULT", "1") != "0"
-STEPS, BATCH = 130, 24
+STEPS, BATCH = 110, 8
 
 
 def pin(local_rank):

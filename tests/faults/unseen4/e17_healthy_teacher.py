@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 TEACHER = os.environ.get("REPORT_FAULT", "1") != "0"
-STEPS, BATCH, CLASSES, LENGTH = 260, 32, 12, 48
+STEPS, BATCH, CLASSES, LENGTH = 200, 32, 12, 48
 
 
 class Encoder(nn.Module):

@@ -20,7 +20,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 SAVES = os.environ.get("REPORT_FAULT", "1") != "0"
-STEPS, EVERY, BATCH, WIDTH = 300, 30, 64, 384
+STEPS, EVERY, BATCH, WIDTH = 260, 30, 16, 384
 
 
 class BackgroundSaver:
@@ -31,7 +31,7 @@ class BackgroundSaver:
         begin = time.perf_counter()
         self.wait()
         state = {"model": {key: value.clone() for key, value in model.state_dict().items()},
-                 "moments": [{key: value.clone() for key, value in entry.items()} for entry in optimizer.state.values()]}
+                 "moments": [{key: value.clone() for key, value in p.items()} for p in optimizer.state.values()]}
         self.thread = threading.Thread(target=self.write, args=(state, step))
         self.thread.start()
         self.copying += time.perf_counter() - begin

@@ -18,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.utils.data import DataLoader, IterableDataset
 
 ACCUMULATE = 4 if os.environ.get("REPORT_FAULT", "1") != "0" else 1
-UPDATES, SAMPLES, VOCAB, LENGTH = 70, 32, 600, 48
+UPDATES, SAMPLES, VOCAB, LENGTH = 90, 16, 600, 48
 
 
 class Counting(IterableDataset):

@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch import nn
 
 PAIRS = os.environ.get("REPORT_FAULT", "1") != "0"
-STEPS, BATCH, WIDTH, DEPTH = 150, 32, 192, 3
+STEPS, BATCH, WIDTH, DEPTH = 150, 16, 192, 3
 
 
 class SumForward(torch.autograd.Function):
