@@ -1,7 +1,7 @@
 """A recommender over Python objects that calls gc.collect() in every sixth step to keep memory low.
 
-What happens: the catalogue is a heap of more than half a million small dictionaries and lists that live as long as the job; each
-collection walks all of them and finds nothing.
+What happens: the catalogue is a heap of more than half a million small dictionaries and lists that live as long as the
+job; each collection walks all of them and finds nothing.
 Who causes it: the training loop, in steps 5, 11, 17 ...  What is lost: a third to two thirds of the loop.
 Right advice: drop the calls, gc.freeze() after loading, or keep the catalogue in arrays; the model and the data are
 fine.

@@ -3,7 +3,7 @@
 What happens: metrics go through a bounded queue to a writer thread. In step 90 the writer meets a value that JSON does
 not know (a tensor), prints its traceback and ends; nobody looks. 48 entries later the queue is full and put() waits
 for ever.
-Who causes it: rank 0, from step 139 on; rank 1 stands in the all-reduce of step 139 until its timeout of 15 s.
+Who causes it: rank 0, at the end of step 139; rank 1 stands in the all-reduce of step 140 until its timeout of 15 s.
 What is lost: the rest of the run.
 Right advice: look at rank 0's main thread (queue.put) and at the writer's traceback; watch the thread, put with a
 timeout. Neither the network nor rank 1 is to blame.
