@@ -18,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.utils.data import DataLoader, IterableDataset
 
 WRONG_UNIT = os.environ.get("REPORT_FAULT", "1") != "0"
-STEPS, BATCH, WINDOW = 300, 16, 96
+STEPS, BATCH, WINDOW = 240, 16, 96
 
 
 class RainFiles(IterableDataset):

@@ -28,7 +28,7 @@ EPOCHS, BATCH, ROWS, WORLD_STEPS = 7, 16, 960, 30
 def write_index(path):
     rng = random.Random(5)
     entries = [{"id": i, "label": rng.randrange(6), "box": [rng.random() for _ in range(24)],
-                "tags": [f"t{rng.randrange(900)}" for _ in range(12)]} for i in range(60_000)]
+                "tags": [f"t{rng.randrange(900)}" for _ in range(12)]} for i in range(25_000)]
     with open(path, "w") as file:
         json.dump(entries, file)
 

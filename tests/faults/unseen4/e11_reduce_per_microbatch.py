@@ -17,7 +17,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 ALWAYS = os.environ.get("REPORT_FAULT", "1") != "0"
-UPDATES, ACCUMULATE, BATCH = 44, 8, 64
+UPDATES, ACCUMULATE, BATCH = 32, 8, 64
 ITEMS, WIDTH, HISTORY = 48_000, 64, 16
 
 
