@@ -26,7 +26,7 @@ STEPS, BATCH, TIMES = 120, 24, 100
 
 
 class Dashboard(threading.Thread):
-    def __init__(self, points=4000, pause=0.15):
+    def __init__(self, points=16_000, pause=0.15):
         super().__init__(daemon=True, name="dashboard")
         self.history, self.pause = deque(({"step": -i, "loss": 1.0, "norm": 1.0} for i in range(points)), points), pause
         self.path, self.busy = os.path.join(tempfile.mkdtemp(), "state.json"), 0.0
