@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 RECIPE = os.environ.get("REPORT_FAULT", "1") != "0"
-UPDATES, BATCH, LATENT = 300, 64, 32
+UPDATES, BATCH, LATENT = 200, 64, 32
 
 
 def generator(width=48):

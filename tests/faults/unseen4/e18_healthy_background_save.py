@@ -1,6 +1,6 @@
 """Healthy: checkpoints that a thread of rank 0 writes while the training goes on.
 
-What looks like a fault: after every 30th step rank 0 copies its state (a few milliseconds) and a thread writes 12 MB
+What looks like a fault: after every 30th step rank 0 copies its state (a few milliseconds) and a thread writes 14 MB
 to disk.
 What is true: the copy is short, the write leaves the GIL and rank 1 does not wait for it; what it costs is within the
 noise.
