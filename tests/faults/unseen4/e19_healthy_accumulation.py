@@ -18,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.utils.data import DataLoader, IterableDataset
 
 ACCUMULATE = 4 if os.environ.get("REPORT_FAULT", "1") != "0" else 1
-UPDATES, SAMPLES, VOCAB, LENGTH = 90, 16, 600, 48
+UPDATES, SAMPLES, VOCAB, LENGTH = 70, 8, 300, 32
 
 
 class Counting(IterableDataset):
@@ -35,7 +35,7 @@ class Counting(IterableDataset):
 
 
 class CausalModel(nn.Module):
-    def __init__(self, width=128):
+    def __init__(self, width=64):
         super().__init__()
         self.embed = nn.Embedding(VOCAB, width)
         layer = nn.TransformerEncoderLayer(width, 4, 4 * width, dropout=0.0, batch_first=True, norm_first=True)
