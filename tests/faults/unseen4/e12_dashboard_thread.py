@@ -2,7 +2,7 @@
 
 What happens: the thread works in pure Python, so every operator of rank 0's training thread has to ask for the GIL
 again and waits for up to 5 ms each time. Rank 1 waits for rank 0 in the all-reduce of backward.
-Who causes it: a second thread of rank 0, about half of the time.  What is lost: that slow-down, on both ranks.
+Who causes it: a second thread of rank 0, for half of the time or more.  What is lost: that slow-down, on both ranks.
 Right advice: serialise in another process, append lines instead of the whole history, seldom; rank 0's data and its
 core are as good as rank 1's.
 REPORT_FAULT=0: no dashboard.
