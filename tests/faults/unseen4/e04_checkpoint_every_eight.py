@@ -24,7 +24,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
 SAVE = os.environ.get("REPORT_FAULT", "1") != "0"
-STEPS, EVERY, BATCH, WIDTH = 96, 8, 4, 320
+STEPS, EVERY, BATCH, WIDTH = 72, 8, 4, 320
 
 
 class Block(nn.Module):
