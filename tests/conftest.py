@@ -37,7 +37,11 @@ def units_of_share(units: Iterable[str], k: int, n: int) -> set[str]:
     return set(list(dict.fromkeys(units))[k::n])
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m is looked at
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("long"):
+            item.add_marker("slow")
     k, n = share_of(config.getoption("--share"))
     wanted = units_of_share((unit(i) for i in items if is_shared(i)), k, n)
     left = [i for i in items if is_shared(i) and unit(i) not in wanted]

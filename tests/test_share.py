@@ -23,6 +23,10 @@ def test_quick():
 def test_like_others():
     pass
 
+@pytest.mark.long
+def test_long_alone():
+    pass
+
 @pytest.mark.slow
 @pytest.mark.parametrize("case", range(7))
 def test_job(case):
@@ -61,6 +65,11 @@ def test_shares_are_the_whole_and_each_test_is_in_one(collected):
 
 def test_others_are_in_every_share(collected):
     assert collected("-m", "not slow or long", "--share=1/3") == collected("-m", "not slow or long")
+
+
+def test_what_is_long_is_slow(collected):
+    assert not [name for name in collected("-m", "not slow") if "long" in name]
+    assert sum("long_alone" in name for name in collected("-m", "long")) == 2
 
 
 @pytest.mark.parametrize("text", ["1", "1/0", "a/3"])

@@ -155,6 +155,7 @@ def test_switches(run):
     assert run("collectives.py", "5", env={"STEPSCOPE_NCCL": "off"}).said["plugin"] == ""
 
 
+@pytest.mark.slow
 def test_compiled_code_does_not_notice(run):
     bare, wrapped = run("compiled.py", "bare").check().said, run("compiled.py", "wrapped").check().said
     assert bare["moves"] == [1, 0]

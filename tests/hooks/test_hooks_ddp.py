@@ -113,7 +113,7 @@ def _waits(records):
     return [(b, e) for b, e in zip(begins, ends, strict=True)]
 
 
-@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("plain", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_waiting_for_buffers_is_waiting(run, plain):
     """C++ issues the broadcasts and waits for them: before 2.14 no hook tells of the first, and none of the second."""
     boxes = run("ddp.py", "buffers", *(["--plain"] if plain else []), ranks=2).check().rings

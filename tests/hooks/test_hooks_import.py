@@ -88,6 +88,7 @@ sys.path[:] = kept
 """,
     "import_module": "import importlib; importlib.import_module('torch')",
 }
+QUICK = {"probe", "by_hand", "lazy", "hook_before_asks_all", "fails_first"}
 
 
 def hooked(done):
@@ -97,7 +98,7 @@ def hooked(done):
     assert box.count("Optimizer<") == 3
 
 
-@pytest.mark.parametrize("way", FIRST)
+@pytest.mark.parametrize("way", [w if w in QUICK else pytest.param(w, marks=pytest.mark.slow) for w in FIRST])
 def test_every_way_in(run, way):
     hooked(run([sys.executable, "-c", FIRST[way] + TRAIN]))
 
@@ -107,6 +108,7 @@ def test_reload_keeps_the_hooks(run):
     hooked(run([sys.executable, "-c", "import torch, importlib; importlib.reload(torch.serialization)" + TRAIN]))
 
 
+@pytest.mark.slow
 def test_as_a_module_and_as_an_archive(run, tmp_path):
     (tmp_path / "job.py").write_text(TRAIN)
     hooked(run([sys.executable, "-m", "job"], cwd=tmp_path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from test_hooks_loops import sections
 
 LOADER, GROUP, EXCEPTION = 3, 4, 7
@@ -36,6 +37,7 @@ def test_loaders_of_data_that_lives_on_follow_the_data(run):
     assert len(used["one"]) == len(used["two"]) == 1 and used["one"] != used["two"]
 
 
+@pytest.mark.slow
 def test_groups_made_again_and_again_share_one_id(run):
     outcome = run("many_names.py", "groups", "150", ranks=2).check()
     first, second = outcome.rings[:2]

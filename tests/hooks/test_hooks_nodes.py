@@ -65,6 +65,7 @@ class TwoNodes:
         return {name for name in os.listdir(self.folders[rank]) if name.startswith("aggregator.")}
 
 
+@pytest.mark.slow
 def test_the_store_tells_the_other_node(run: Runner, tmp_path: Path) -> None:
     job = TwoNodes(run, tmp_path, 4, "tcp")
     wish = json.loads(job.wait_for(0, "aggregator.wish"))

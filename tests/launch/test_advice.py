@@ -28,6 +28,7 @@ def causes(summary: dict) -> set[str]:
     return {f["cause"] for f in findings(summary, "ADVICE")} - {"few_threads"}
 
 
+@pytest.mark.slow
 def test_everything_wrong(launch: Launch) -> None:
     summary = train(launch, "wrong", STEPSCOPE_SILENCE="last_batch")
     expected = {"batchnorm", "unused_parameters", "distributed_sampler", "num_workers", "destroy_process_group"}
@@ -48,6 +49,7 @@ def test_everything_right(launch: Launch) -> None:
     assert causes(train(launch, "right")) <= {"num_workers"}  # which depends on what the machine does beside
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["late_head", "averaged_head"])
 def test_parameters_outside_of_ddp(launch: Launch, how: str) -> None:
     """The head is replaced after the model was wrapped; the second job starts it alike and averages its gradients."""
@@ -96,6 +98,7 @@ def test_switches_that_were_left_on(launch: Launch) -> None:
     assert not [f for f in summary["findings"] if f["title"].startswith("Healthy")], summary["findings"]
 
 
+@pytest.mark.slow
 def test_a_table_of_which_little_is_used(launch: Launch) -> None:
     summary = alone(launch, "table")
     (advice,) = [f for f in findings(summary, "ADVICE") if f["cause"] == "dense_embedding"]
@@ -105,6 +108,7 @@ def test_a_table_of_which_little_is_used(launch: Launch) -> None:
     assert "dense_embedding" not in causes(alone(launch, "sparse_table"))
 
 
+@pytest.mark.slow
 def test_batches_that_are_dropped_before_the_first_step(launch: Launch) -> None:
     summary = alone(launch, "skip")
     (start,) = findings(summary, "SLOW_START")
@@ -116,6 +120,7 @@ def test_batches_that_are_dropped_before_the_first_step(launch: Launch) -> None:
     assert waited_s < 0.5 * figures["dropped_s"]  # of 60 batches, not of 360
 
 
+@pytest.mark.slow
 def test_the_order_of_samples_at_each_epoch(launch: Launch) -> None:
     summary = alone(launch, "permutation")
     (stall,) = findings(summary, "EPOCH_START_STALL")
@@ -123,6 +128,7 @@ def test_the_order_of_samples_at_each_epoch(launch: Launch) -> None:
     assert not findings(summary, "INPUT_BOUND")
 
 
+@pytest.mark.slow
 def test_samples_that_are_too_small_to_be_handled_one_by_one(launch: Launch) -> None:
     summary = alone(launch, "small_samples")
     (bound,) = findings(summary, "INPUT_BOUND")

@@ -35,6 +35,7 @@ def said(summary: dict) -> set[str]:
     return {f["kind"] for f in summary["findings"] if f["kind"] in KINDS}
 
 
+@pytest.mark.slow
 def test_one_rank_takes_the_logarithm_of_zero(launch: Launch) -> None:
     summary = train(launch, "log0", "on")
     (finding,) = findings(summary, "NON_FINITE")

@@ -22,6 +22,7 @@ WAYS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_torch_without_hooks_is_said(launch, way):
     command, reason = WAYS[way]
