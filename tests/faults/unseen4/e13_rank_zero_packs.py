@@ -22,7 +22,7 @@ from torch.nn.parallel import DistributedDataParallel as DDP
 
 WHOLE = os.environ.get("REPORT_FAULT", "1") != "0"
 STEPS, BATCH, BLOCK, VOCAB = 110, 4, 128, 2000
-TEXTS = 36_000 if WHOLE else 3_000
+TEXTS = 30_000 if WHOLE else 2_500
 
 
 def texts():
