@@ -13,13 +13,6 @@ namespace {
 
 constexpr double kMedianNoise = 1.2533;
 
-float comparable_ms(const Cell& cell) {
-  float sum = 0;
-  for (size_t c = 0; c < kCategoryCount; ++c)
-    if (is_comparable(static_cast<Category>(c))) sum += cell.ms[c];
-  return sum;
-}
-
 // Median of `values` and as many zeros.
 double median_with_zeros(std::vector<double> values, size_t zeros) {
   if (values.size() + zeros == 0) return 0;
@@ -131,6 +124,13 @@ bool is_comparable(Category category) {
     case Category::kHang: return false;
     default: return true;
   }
+}
+
+float comparable_ms(const Cell& cell) {
+  float sum = 0;
+  for (size_t c = 0; c < kCategoryCount; ++c)
+    if (is_comparable(static_cast<Category>(c))) sum += cell.ms[c];
+  return sum;
 }
 
 std::vector<RankExcess> rank_excess(const Rows& block, const StragglerLimits& limits) {

@@ -45,5 +45,6 @@ std::vector<RankExcess> rank_excess(const Rows& block, const StragglerLimits& li
 
 // Own time that ranks are compared by: everything but communication, start-up and teardown.
 bool is_comparable(Category category);
+float comparable_ms(const Cell& cell);
 
 }  // namespace stepscope

@@ -216,6 +216,7 @@ int peer_of(const Finding& f, const CodeSamples& samples) {
 std::string time_words(const Finding& f, const LineScope& scope) {
   if (scope.beyond_peer) return f.ranks.size() == 1 ? "its extra time" : "their extra time";
   if (scope.stay_ms > 0) return "the pauses";
+  if (f.kind == FindingKind::kHostBound) return "forward";
   return "it";
 }
 
@@ -266,6 +267,9 @@ std::optional<LineScope> line_scope(const Finding& f) {
   const bool of_a_stall = phase == bit(Category::kCommTransfer) || phase == bit(Category::kStragglerWait);
   switch (f.kind.id()) {
     case FindingKind::kWaitHeavy: return LineScope{.phases = bit(Category::kUnattributed)};
+    case FindingKind::kHostBound:
+      if (f.cause != Cause::kSmallOperators) return std::nullopt;
+      return LineScope{.phases = bit(Category::kForward)};  // the lines that hand them out
     case FindingKind::kBetweenStepsHeavy: return LineScope{.phases = kBetween};
     case FindingKind::kCommBound: return of_stalls();
     case FindingKind::kUnexplainedLoss:

@@ -47,6 +47,17 @@ TEST(CodeLines, SharesAreOfThePhaseAlone) {
   EXPECT_TRUE(line->decisive);
 }
 
+TEST(CodeLines, SmallOperatorsAreHandedOutByLinesOfForward) {
+  CodeSamples samples;
+  add(samples[0], 12, Category::kForward, {{33, "cell", "/x/model.py"}, kLoop});
+  add(samples[0], 30, Category::kBackward, {kLoop});
+  Finding f = finding(FindingKind::kHostBound, "forward");
+  EXPECT_FALSE(line_scope(f));  // of a device that runs dry
+  f.cause = Cause::kSmallOperators;
+  add_line(f, samples);
+  EXPECT_EQ(f.title, "T; 100 % of forward at model.py:33 cell");
+}
+
 TEST(CodeLines, FewSamplesSayNothing) {
   CodeSamples samples;
   add(samples[0], 7, Category::kUnattributed, {kLoop});

@@ -5,6 +5,7 @@
 
 #include "base/text_format.h"
 #include "diagnose/rules_advice.h"
+#include "diagnose/small_operators.h"
 
 namespace stepscope {
 
@@ -73,6 +74,7 @@ std::vector<ThreadsAndCores> threads_by_host(const RuleInput& in) {
 
 std::optional<ThreadsAndCores> few_threads(const RuleInput& in) {
   if (in.on_device() || in.half_seen()) return std::nullopt;
+  if (small_operators(in)) return std::nullopt;  // too small to be shared among threads
   double compute = 0;
   for (const Category c : {Category::kForward, Category::kBackward, Category::kOptimizer})
     compute += in.share_of_job(c);

@@ -64,8 +64,8 @@ struct KindOf {
 constexpr KindOf kKinds[] = {
     {Category::kCheckpoint, Opening::kNone, FindingKind::kCheckpointStall, "saving checkpoints",
      "Save less often or asynchronously (torch.distributed.checkpoint.async_save), to faster storage"},
-    {Category::kValidation, Opening::kNone, FindingKind::kValidationHeavy, "validation",
-     "Validate less often, on fewer batches, or share the validation set among ranks"},
+    {Category::kValidation, Opening::kNone, FindingKind::kValidationHeavy, "validation or other inference",
+     "Do it less often, on fewer batches, or share it among the ranks"},
     {Category::kEpochStart, Opening::kBefore, FindingKind::kEpochStartStall, "starting epochs",
      "See what the loader, its sampler and its dataset do when an iterator is made"},
     {Category::kCompile, Opening::kFirstStep, FindingKind::kRecompileStorm, "recompiling",

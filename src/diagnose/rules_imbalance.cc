@@ -69,13 +69,6 @@ class Leads {
   std::map<int, double> usual_;
 };
 
-double own_work_ms(const Cell& cell) {
-  double ms = 0;
-  for (size_t c = 0; c < kCategoryCount; ++c)
-    if (is_comparable(static_cast<Category>(c))) ms += cell.ms[c];
-  return ms;
-}
-
 double mean_wait_ms(const StepRow& row) {
   double sum = 0;
   for (const Cell& cell : row.cells) sum += cell.wait_ms;
@@ -101,7 +94,7 @@ void judge_imbalance(const RuleInput& in, std::vector<Finding>& out) {
   if (in.seen.size() < 2 || in.baseline.size() < 2 * static_cast<size_t>(in.limits->min_steps)) return;
   const double wall_ms = in.baseline.wall_ms();
   if (wall_ms <= 0) return;
-  const Leads own(in.baseline, own_work_ms);
+  const Leads own(in.baseline, comparable_ms);
   double lost_ms = 0;
   for (size_t i = 0; i < in.baseline.size(); ++i) lost_ms += loss_ms(own, in.baseline, i) * in.baseline.weights[i];
   const double share = lost_ms / wall_ms;
@@ -130,7 +123,7 @@ void judge_imbalance(const RuleInput& in, std::vector<Finding>& out) {
   f.saves(in.baseline, [&](size_t i, const Cell& cell) {
     LedgerMs cut{};
     const auto at = static_cast<size_t>(&cell - in.baseline.rows[i]->cells.data());
-    const double lead = own.at(i, at), all_ms = own_work_ms(cell);
+    const double lead = own.at(i, at), all_ms = comparable_ms(cell);
     if (!(lead > 0) || !(all_ms > 0)) return cut;
     for (Category c : {Category::kForward, Category::kBackward, Category::kOptimizer})
       cut[index(c)] = static_cast<float>(std::min(lead / all_ms, 1.0)) * cell.ms[index(c)];
@@ -141,9 +134,9 @@ void judge_imbalance(const RuleInput& in, std::vector<Finding>& out) {
   // Before the baseline (warm-up) a step is uneven as here, what ranks usually differ by left out.
   const auto figure = [&](const StepRow& row) {
     double sum = 0, most = 0;
-    for (const Cell& cell : row.cells) sum += own_work_ms(cell);
+    for (const Cell& cell : row.cells) sum += comparable_ms(cell);
     for (const Cell& cell : row.cells)
-      most = std::max(most, own_work_ms(cell) - sum / static_cast<double>(row.cells.size()) - own.usual(cell.rank));
+      most = std::max(most, comparable_ms(cell) - sum / static_cast<double>(row.cells.size()) - own.usual(cell.rank));
     return std::min(most, mean_wait_ms(row));
   };
   f.from(in.onset(in.limits->onset_share * mean_ms, figure))

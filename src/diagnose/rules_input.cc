@@ -1,8 +1,9 @@
 // INPUT_BOUND: the training waits for batches. Where workers load, the queue that a fetch leaves behind tells two
 // things apart: batches lie ready and the time goes into taking one over from its worker (no loader could be faster:
 // info), or the queue is empty and the loader is behind (cost). Of a loader that is behind, batches that wait out of
-// order tell one slow sample that blocks the others (head_of_line) from a supply that is too small (rate_deficit).
-// Where they wait behind the same worker's batches turn by turn, it is that worker (worker_skew).
+// order tell one slow sample that blocks the others (head_of_line) from a supply that is too small: none of the batches
+// is finished (rate_deficit). Where they wait behind the same worker's batches turn by turn, it is that worker
+// (worker_skew). A queue that tells neither leaves the cause open.
 
 #include <algorithm>
 #include <optional>
@@ -24,17 +25,28 @@ bool ahead(const RuleInput& in, const Cell& cell) {
 
 double input_ms(const Cell& cell) { return cell.ms[index(Category::kInputWait)]; }
 
-// Share of the batches on their way that were finished but behind an unfinished one, weighted by how long it was
-// waited.
-double blocked_share(const RuleInput& in) {
-  double blocked = 0, waited = 0;
+// The batches on their way while it was waited, as shares of them weighted by how long it was.
+struct Queue {
+  double blocked = 0;     // finished, but behind an unfinished one; of the waiting in which a queue is known
+  double unfinished = 0;  // of all waiting: where no queue is known, nothing says so
+};
+
+Queue queue_of(const RuleInput& in) {
+  Queue queue;
+  double known_ms = 0, waited_ms = 0;
   for (const StepRow* row : in.rows.rows)
     for (const Cell& cell : row->cells) {
-      if (on_their_way(cell) == 0 || ahead(in, cell)) continue;
-      blocked += input_ms(cell) * static_cast<double>(cell.fetch_out_of_order) / on_their_way(cell);
-      waited += input_ms(cell);
+      if (ahead(in, cell)) continue;
+      waited_ms += input_ms(cell);
+      if (on_their_way(cell) == 0) continue;
+      known_ms += input_ms(cell);
+      const double each_ms = input_ms(cell) / on_their_way(cell);
+      queue.blocked += each_ms * cell.fetch_out_of_order;
+      queue.unfinished += each_ms * (cell.fetch_in_flight - std::min(cell.fetch_ready, cell.fetch_in_flight));
     }
-  return waited > 0 ? blocked / waited : 0;
+  if (known_ms > 0) queue.blocked /= known_ms;
+  if (waited_ms > 0) queue.unfinished /= waited_ms;
+  return queue;
 }
 
 // Of the rank that waits longest for one of its workers.
@@ -72,7 +84,6 @@ void tell_worker(const SlowWorker& slow, FindingBuilder& f) {
 }
 
 void tell_cause(const RuleInput& in, FindingBuilder& f) {
-  f.action("Make batches arrive faster: more loader workers, cheaper transforms, faster storage");
   if (batches_ahead(in.with_warmup) == 0) {
     for (const auto& [rank, life] : *in.lives)
       for (const ConfigFact* loader : Configuration(life).training_loaders())
@@ -90,19 +101,26 @@ void tell_cause(const RuleInput& in, FindingBuilder& f) {
         .action("Load in worker processes (num_workers of the DataLoader), so that loading overlaps with the step");
     return;
   }
-  const double blocked = blocked_share(in);
-  f.evidence("batches_blocked_share", blocked);
-  const auto slow = blocked >= in.limits->input_head_of_line_share ? slow_worker(in) : std::nullopt;
+  const Queue queue = queue_of(in);
+  f.evidence("batches_blocked_share", queue.blocked).evidence("batches_unfinished_share", queue.unfinished);
+  const bool blocks = queue.blocked >= in.limits->input_head_of_line_share;
+  const auto slow = blocks ? slow_worker(in) : std::nullopt;
   if (slow) {
     tell_worker(*slow, f);
-  } else if (blocked >= in.limits->input_head_of_line_share) {
+  } else if (blocks) {
     f.caused_by(Cause::kHeadOfLine)
         .action(
             "Single slow samples hold back batches that are finished: raise prefetch_factor, set in_order=False, or "
             "make "
             "those samples cheaper; more workers do not help");
+  } else if (queue.unfinished >= in.limits->input_unfinished_share) {
+    f.caused_by(Cause::kRateDeficit)
+        .action(
+            "Make batches arrive faster: more loader workers where cores are idle, cheaper transforms, faster storage");
   } else {
-    f.caused_by(Cause::kRateDeficit);
+    f.action(
+        "The loader's queue does not tell what holds the batches back: see what its workers are at while it is waited "
+        "(py-spy dump), and how fast it is without a model");
   }
 }
 

@@ -1,15 +1,18 @@
 // Ranks that others wait for because their own work takes longer: INPUT_STRAGGLER, H2D_STRAGGLER, COMPUTE_STRAGGLER
 // (with its phase), STRAGGLER (mixed or unknown). The run is judged block by block (analyze/late_blocks.h), so that a
-// fault that began late or ended early is weighed by what it cost, not averaged away. Where all ranks of a host are
-// late together they take turns at being the last: then the host is what is late (analyze/host_rows.h), and they are
-// named as one.
+// fault that began late or ended early is weighed by what it cost, not averaged away. Ranks that are late together take
+// turns at being the last, so that none of them causes most of the waiting: they are judged and named as one
+// (analyze/set_rows.h), be they all ranks of a host or any that stand apart (analyze/late_sets.h).
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 
-#include "analyze/host_rows.h"
 #include "analyze/late_blocks.h"
+#include "analyze/late_sets.h"
 #include "analyze/others.h"
+#include "analyze/robust.h"
+#include "analyze/set_rows.h"
 #include "base/text_format.h"
 #include "diagnose/late_rank.h"
 #include "diagnose/rule.h"
@@ -83,10 +86,6 @@ Cause cause_of(const RankExcess& e, const Blocks& blocks, std::optional<Category
   return same_work && same_work_slower(e, t) ? Cause::kSameWorkSlower : Cause::kNone;
 }
 
-Cause cause_of_host(const RankExcess& e, std::optional<Category> phase, const Thresholds& t) {
-  return phase && is_compute(*phase) && same_work_slower(e, t) ? Cause::kSameWorkSlower : Cause::kNone;
-}
-
 std::string phase_words(Category phase) {
   switch (phase) {
     case Category::kInputWait: return "waiting for its input";
@@ -124,7 +123,19 @@ bool passing(const RuleInput& in, const Blocks& blocks, const Finding& f) {
 bool may_be_a_neighbour(const RuleInput& in, const RankExcess& e, std::optional<Category> phase, const Finding& f) {
   if (f.severity != Severity::kWarn || !phase || !is_compute(*phase) || f.cause == Cause::kMoreWork) return false;
   const double others = e.others_ms[index(*phase)];
-  return others > 0 && e.own_ms[index(*phase)] / others - 1 <= in.slowdown_by_others({e.rank});
+  return others > 0 && e.own_ms[index(*phase)] / others - 1 <= in.slowdown_by_others(f.ranks);
+}
+
+void tell_neighbour(const RuleInput& in, FindingBuilder& f) {
+  const std::vector<int> ranks = f->ranks;
+  f.graded(Severity::kInfo)
+      .title_goes_on(
+          formatted("; other programs on {} may cost as much", ranks.size() == 1 ? "its host" : "their hosts"))
+      .evidence("slowdown_by_others_at_most", in.slowdown_by_others(ranks),
+                ranks.size() == 1 ? std::optional(ranks.front()) : std::nullopt)
+      .action(
+          "See whether the same ranks are late when nothing else runs on the host, or when ranks are bound to cores of "
+          "their own");
 }
 
 int64_t first_step_of(const RuleInput& in, const RankExcess& e, std::optional<Category> phase, double cost_share) {
@@ -151,7 +162,7 @@ Finding finding_of(const RuleInput& in, int rank, const Blocks& blocks) {
   f.on_steps_clock().costs(wall_ms > 0 ? cost_ms / wall_ms : 0).saves(down_to_the_others(in.rows, blocks, rank));
   const bool hides = RuleInput::may_hide_later_ranks(rows_of(blocks), rank, cost_ms);
   const bool neighbour = may_be_a_neighbour(in, e, phase, f);
-  if (hides || neighbour || passing(in, blocks, f)) f.graded(Severity::kInfo);
+  if (hides || passing(in, blocks, f)) f.graded(Severity::kInfo);
   const double agree = std::min(1.0, std::min(e.blame, e.positive));
   f.confidence(std::clamp(agree * (1 - 1 / std::max(e.z, 1.5)), 0.0, 0.99));
   f.from(first_step_of(in, e, phase, f->cost_share)).until(blocks.back().rows.rows.back()->step);
@@ -161,13 +172,7 @@ Finding finding_of(const RuleInput& in, int rank, const Blocks& blocks) {
                     one ? format_ranks(f->victims) : formatted("{} ranks", f->victims.size()), one ? "waits" : "wait",
                     format_ms(e.victim_wait_ms)));
   if (hides) f.title_goes_on(", all of them longer for ranks that were not seen or for the link");
-  if (neighbour) {
-    f.title_goes_on("; other programs on its host may cost as much")
-        .evidence("slowdown_by_others_at_most", in.slowdown_by_others({rank}), rank)
-        .action(
-            "See whether the same rank is late when nothing else runs on the host, or when ranks are bound to cores of "
-            "their own");
-  }
+  if (neighbour) tell_neighbour(in, f);
   if (phase)
     f.evidence(std::string(name(*phase)) + "_own_ms", e.own_ms[index(*phase)], rank, e.others_ms[index(*phase)]);
   f.evidence("own_excess_ms", e.excess_ms, rank)
@@ -183,20 +188,62 @@ Finding finding_of(const RuleInput& in, int rank, const Blocks& blocks) {
   return f;
 }
 
-// All ranks of a host. What the others wait for and what it would save is the host's: its ranks are late by as much
-// each.
-Finding finding_of_host(const RuleInput& in, const std::vector<int>& ranks, const Blocks& of_host,
-                        const Blocks& blocks) {
-  const Thresholds& t = *in.limits;
-  const RankExcess e = overall(of_host);
-  const std::optional<Category> phase = phase_of(e, t);
-  const double cost_ms = cost_ms_of(of_host, t), wall_ms = in.rows.wall_ms();
-  const std::string host = in.lives->at(ranks.front()).hostname;
+// Late ranks that are told of together: how they are called, what they have in common, where to look.
+struct LateSet {
+  std::vector<int> ranks;
+  std::string who;   // "All 4 ranks on node1 are late"
+  std::string host;  // "" = they have no host in common
+  std::string action;
+};
 
-  FindingBuilder f = late_rank(in, Lateness::kChronic, ranks.front(), phase, cause_of_host(e, phase, t));
-  f.about(ranks).holding_up(in.others_than(ranks));
+// Its steps: each rank's, and the set's in the place of its ranks.
+struct SetBlocks {
+  Blocks of_set, of_ranks;
+};
+
+// How many times the others' work a rank of the set usually gets; NaN = not known.
+double work_of_set(const std::vector<int>& ranks, const Blocks& blocks) {
+  std::vector<double> work;
+  for (const int rank : ranks) work.push_back(work_factor(blocks, rank));
+  return std::ranges::any_of(work, [](double w) { return std::isnan(w); }) ? std::nan("") : median(std::move(work));
+}
+
+Cause cause_of_set(const RankExcess& e, std::optional<Category> phase, double work, const Thresholds& t) {
+  if (!phase || !is_compute(*phase)) return Cause::kNone;
+  if (more_work(e, work, t)) return Cause::kMoreWork;
+  const bool same_work = std::isnan(work) || work < t.same_work_min_factor;
+  return same_work && same_work_slower(e, t) ? Cause::kSameWorkSlower : Cause::kNone;
+}
+
+// Of a set, by what all of its ranks are later than the others usually are.
+int64_t first_step_of(const RuleInput& in, const std::vector<int>& ranks, const RankExcess& e,
+                      std::optional<Category> phase) {
+  const auto figure = [&](const Cell& cell) { return phase ? cell.ms[index(*phase)] : comparable_ms(cell); };
+  const double threshold = in.limits->onset_share * (phase ? e.category_ms[index(*phase)] : e.excess_ms);
+  return in.onset(threshold, [&](const StepRow& row) -> double {
+    double least = std::numeric_limits<double>::infinity();
+    std::vector<double> others;
+    for (const Cell& cell : row.cells)
+      if (std::ranges::binary_search(ranks, cell.rank))
+        least = std::min<double>(least, figure(cell));
+      else
+        others.push_back(figure(cell));
+    return std::isinf(least) ? std::nan("") : least - median(std::move(others));
+  });
+}
+
+// The ranks of a set are late by as much each: what the others wait for, and what it would save, is theirs together.
+Finding finding_of(const RuleInput& in, const LateSet& set, const SetBlocks& blocks) {
+  const Thresholds& t = *in.limits;
+  const RankExcess e = overall(blocks.of_set);
+  const std::optional<Category> phase = phase_of(e, t);
+  const double cost_ms = cost_ms_of(blocks.of_set, t), wall_ms = in.rows.wall_ms();
+  const double work = work_of_set(set.ranks, blocks.of_ranks);
+
+  FindingBuilder f = late_rank(in, Lateness::kChronic, set.ranks.front(), phase, cause_of_set(e, phase, work, t));
+  f.about(set.ranks).holding_up(in.others_than(set.ranks));
   std::vector<Reduction> each;
-  for (const int rank : ranks) each.push_back(down_to_the_others(in.rows, blocks, rank));
+  for (const int rank : set.ranks) each.push_back(down_to_the_others(in.rows, blocks.of_ranks, rank));
   f.on_steps_clock().costs(wall_ms > 0 ? cost_ms / wall_ms : 0).saves([&each](size_t i, const Cell& cell) {
     LedgerMs cut{};
     for (const Reduction& reduce : each)
@@ -205,35 +252,82 @@ Finding finding_of_host(const RuleInput& in, const std::vector<int>& ranks, cons
   });
   const double agree = std::min(1.0, std::min(e.blame, e.positive));
   f.confidence(std::clamp(agree * (1 - 1 / std::max(e.z, 1.5)), 0.0, 0.99));
-  f.from(blocks.front().rows.rows.front()->step).until(blocks.back().rows.rows.back()->step);
-  f.title(formatted("All {} ranks on {} are late {}; the other {} wait {} per step", ranks.size(), host,
-                    phase ? phase_words(*phase) : "in several phases", f->victims.size(), format_ms(e.victim_wait_ms)));
-  f.evidence("host", host).evidence("own_excess_ms", e.excess_ms);
+  f.from(first_step_of(in, set.ranks, e, phase)).until(blocks.of_set.back().rows.rows.back()->step);
+  f.title(formatted("{} {}; the other {} wait {} per step", set.who, phase ? phase_words(*phase) : "in several phases",
+                    f->victims.size(), format_ms(e.victim_wait_ms)));
+  if (!set.action.empty() && f->cause != Cause::kMoreWork) f.action(set.action);
+  if (!set.host.empty()) f.evidence("host", set.host);
+  if (set.host.empty() && passing(in, blocks.of_ranks, f)) f.graded(Severity::kInfo);
+  if (set.host.empty() && may_be_a_neighbour(in, e, phase, f)) tell_neighbour(in, f);
+  f.evidence("own_excess_ms", e.excess_ms);
   if (phase) f.evidence(std::string(name(*phase)) + "_own_ms", e.own_ms[index(*phase)], {}, e.others_ms[index(*phase)]);
   f.evidence("waiting_caused_share", e.blame)
       .evidence("slower_in_share_of_steps", e.positive)
       .evidence("others_wait_ms", e.victim_wait_ms);
-  return f.action(
-      "Look at this host, not at one rank: what else runs on it, its clocks and temperatures, its share of the data, "
-      "its storage and network; leave it out to see whether the job becomes faster");
+  if (!std::isnan(work)) f.evidence("work_factor", work);
+  return f;
 }
 
-// Ranks that are told of together.
-std::set<int> judge_hosts(const RuleInput& in, std::vector<Finding>& said) {
-  std::set<int> told;
+// `rows` outlive them.
+SetBlocks with_ranks(const SetRows& rows, const Blocks& of_set) {
+  SetBlocks blocks{.of_set = of_set, .of_ranks = of_set};
+  for (LateBlock& block : blocks.of_ranks) block.rows = rows.behind(block.rows);
+  return blocks;
+}
+
+bool worth_a_word(const RuleInput& in, const Finding& f) {
+  return f.severity != Severity::kInfo || f.cost_share >= in.limits->straggler_told_factor * in.limits->warn_share;
+}
+
+// The ranks of a host.
+void judge_hosts(const RuleInput& in, std::vector<Finding>& said, std::set<int>& told) {
   const CoreSharing sharing = in.core_sharing();
-  if (sharing.hosts.size() < 2 || sharing.hosts.size() == in.seen.size()) return told;
-  const HostRows hosts(in.baseline, sharing);
-  for (const auto& [host, late] : late_blocks(hosts.rows(), limits_of(*in.limits))) {
-    std::vector<int> ranks = sharing.hosts[static_cast<size_t>(host)].ranks;
-    std::erase_if(ranks, [&](int rank) { return !std::ranges::binary_search(in.seen, rank); });
-    if (ranks.size() < 2) continue;
-    Blocks blocks = late;
-    for (LateBlock& block : blocks) block.rows = hosts.behind(block.rows);
-    said.push_back(finding_of_host(in, ranks, late, blocks));
+  if (sharing.hosts.size() < 2 || sharing.hosts.size() == in.seen.size()) return;
+  RankSets sets{.set_of = sharing.host_of, .own_time = {}};
+  sets.own_time.assign(sharing.hosts.size(), RankSets::OwnTime::kLeast);
+  const SetRows rows(in.baseline, sets);
+  for (const auto& [host, late] : late_blocks(rows.rows(), limits_of(*in.limits))) {
+    LateSet set{.ranks = sharing.hosts[static_cast<size_t>(host)].ranks, .who = "", .host = "", .action = ""};
+    std::erase_if(set.ranks, [&](int rank) { return !std::ranges::binary_search(in.seen, rank); });
+    if (set.ranks.size() < 2) continue;
+    set.host = in.lives->at(set.ranks.front()).hostname;
+    set.who = formatted("All {} ranks on {} are late", set.ranks.size(), set.host);
+    set.action =
+        "Look at this host, not at one rank: what else runs on it, its clocks and temperatures, its share of the data, "
+        "its storage and network; leave it out to see whether the job becomes faster";
+    said.push_back(finding_of(in, set, with_ranks(rows, late)));
+    told.insert(set.ranks.begin(), set.ranks.end());
+  }
+}
+
+// Groups of a part of the job's ranks: what ranks of different roles take for their work is not compared.
+bool has_roles(const RuleInput& in) {
+  return std::any_of(in.groups->begin(), in.groups->end(), [&](const auto& group) {
+    return group.second.members() > 1 && group.second.members() < static_cast<size_t>(in.world);
+  });
+}
+
+// Any ranks that stand apart from the others and are late together.
+void judge_sets(const RuleInput& in, std::vector<Finding>& said, std::set<int>& told) {
+  if (in.half_seen() || has_roles(in)) return;
+  for (const std::vector<int>& ranks : late_sets(in.baseline, static_cast<size_t>(in.limits->straggler_block_steps))) {
+    if (std::ranges::any_of(ranks, [&](int rank) { return told.contains(rank); })) continue;
+    RankSets sets{.set_of = {}, .own_time = {RankSets::OwnTime::kLeast, RankSets::OwnTime::kMedian}};
+    for (const int rank : in.seen) sets.add(rank, std::ranges::binary_search(ranks, rank) ? 0 : 1);
+    const SetRows rows(in.baseline, sets);
+    const auto late = late_blocks(rows.rows(), limits_of(*in.limits));
+    if (!late.contains(0)) continue;
+    const LateSet set{.ranks = ranks,
+                      .who = capitalized(format_ranks(ranks)) + " are late together",
+                      .host = "",
+                      .action =
+                          "See what these ranks have in common and the others have not: their share of the data, "
+                          "their devices, cores or links, code that only they run"};
+    Finding f = finding_of(in, set, with_ranks(rows, late.at(0)));
+    if (!worth_a_word(in, f)) continue;
+    said.push_back(std::move(f));
     told.insert(ranks.begin(), ranks.end());
   }
-  return told;
 }
 
 }  // namespace
@@ -241,13 +335,13 @@ std::set<int> judge_hosts(const RuleInput& in, std::vector<Finding>& said) {
 void judge_stragglers(const RuleInput& in, std::vector<Finding>& out) {
   if (in.seen.size() < 2) return;
   std::vector<Finding> said;
-  const std::set<int> told = judge_hosts(in, said);
+  std::set<int> told;  // with others
+  judge_hosts(in, said, told);
+  judge_sets(in, said, told);
   for (const auto& [rank, blocks] : late_blocks(in.baseline, limits_of(*in.limits))) {
     if (told.contains(rank)) continue;
     Finding f = finding_of(in, rank, blocks);
-    if (f.severity == Severity::kInfo && f.cost_share < in.limits->straggler_told_factor * in.limits->warn_share)
-      continue;
-    said.push_back(std::move(f));
+    if (worth_a_word(in, f)) said.push_back(std::move(f));
   }
   const double turns = in.limits->straggler_turns_factor;
   // Ranks that take turns at being late are no stragglers: none costs clearly more than the others.

@@ -13,7 +13,8 @@ constexpr uint64_t kBackwardsWithoutOptimizer = 16;
 
 PyObject *g_str_requires_grad = nullptr, *g_str_hooks = nullptr, *g_str_torch_function = nullptr,
          *g_own_end_hook = nullptr, *g_own_end = nullptr, *g_compiled_autograd = nullptr, *g_str_enabled = nullptr,
-         *g_str_grad_fn = nullptr, *g_str_register_dict = nullptr, *g_ordered_dict = nullptr, *g_key = nullptr;
+         *g_str_grad_fn = nullptr, *g_str_next = nullptr, *g_str_register_dict = nullptr, *g_ordered_dict = nullptr,
+         *g_key = nullptr;
 
 // Runs as a final callback of the engine.
 PyObject* own_end(PyObject*, PyObject*) {
@@ -84,6 +85,55 @@ class LossHook {
   Ref hooks_;
 };
 
+// How many nodes a backward walks through, of the smallest graph among the first few (a step may have several, of
+// models of their own): for how long an operator takes. Counted that rarely since the first look at a node makes its
+// Python object, some 0.5 us; kMostNodes and kLongestWalkNs bound it. What is behind a bound was not counted.
+constexpr uint64_t kGraphsFrom = 1, kGraphsTo = 4;  // backwards before them; the first may set things up
+constexpr Py_ssize_t kMostNodes = 16384, kClockEvery = 64;
+constexpr uint64_t kLongestWalkNs = 10'000'000;
+uint64_t g_least_nodes = 0;
+
+// Adds a node to those found, unless it is among them. False where that fails.
+bool note_node(PyObject* found, PyObject* seen, PyObject* node) {
+  const Ref id(PyLong_FromVoidPtr(node));
+  if (!id) return false;
+  const int known = PySet_Contains(seen, id.get());
+  if (known != 0) return known > 0;
+  return PySet_Add(seen, id.get()) == 0 && PyList_Append(found, node) == 0;
+}
+
+uint64_t nodes_behind(PyObject* loss) {
+  const Ref root = attribute(loss, g_str_grad_fn);
+  if (!root || root.get() == Py_None) return 0;
+  // Kept until all are counted: a node's object that is let go may come again at another address.
+  const Ref found(PyList_New(0)), seen(PySet_New(nullptr));
+  bool goes_on = found && seen && note_node(found.get(), seen.get(), root.get());
+  const uint64_t begin_ns = monotonic_ns();
+  for (Py_ssize_t i = 0; goes_on && i < PyList_Size(found.get()) && i < kMostNodes; ++i) {
+    if (i % kClockEvery == 0 && monotonic_ns() - begin_ns > kLongestWalkNs) break;
+    const Ref edges = attribute(PyList_GetItem(found.get(), i), g_str_next);
+    goes_on = edges && PyTuple_Check(edges.get());
+    for (Py_ssize_t e = 0; goes_on && e < PyTuple_Size(edges.get()); ++e) {
+      PyObject* edge = PyTuple_GetItem(edges.get(), e);
+      PyObject* next = edge && PyTuple_Check(edge) && PyTuple_Size(edge) > 0 ? PyTuple_GetItem(edge, 0) : Py_None;
+      if (next != Py_None) goes_on = note_node(found.get(), seen.get(), next);
+    }
+  }
+  drop_error();
+  return found ? static_cast<uint64_t>(PyList_Size(found.get())) : 0;
+}
+
+void count_graph(PyObject* outputs) {
+  if (g_hooks.backward_ends < kGraphsFrom || g_hooks.backward_ends >= kGraphsTo) return;
+  if (!outputs || !PyTuple_Check(outputs) || PyTuple_Size(outputs) != 1 || compiled_autograd()) return;
+  PyObject* loss = PyTuple_GetItem(outputs, 0);
+  if (!is_plain(loss)) return;
+  const uint64_t nodes = nodes_behind(loss);
+  if (nodes > 0 && (g_least_nodes == 0 || nodes < g_least_nodes)) g_least_nodes = nodes;
+}
+
+PyObject* graph_nodes(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(g_least_nodes); }
+
 void begun(ThreadState& thread) {
   thread.backward_depth = 1;
   ++g_hooks.backwards_open;
@@ -109,6 +159,7 @@ PyObject* run_backward(const Call& call) {
     return result;
   }
   const bool accumulate = call.argument(call.count(), "accumulate_grad") == Py_True;
+  if (accumulate) count_graph(call.argument(0, "t_outputs"));
   begun(thread);
   boundary_mark(Kind::kBackward, Edge::kBegin, accumulate);
   PyObject* result;
@@ -157,6 +208,8 @@ PyMethodDef g_functions[] = {
     {"wrap_backward", as_method(wrap_backward), METH_O, "wrap_backward(original) -> callable"},
     {"backward_begin", as_method(backward_begin), METH_NOARGS, "Backward of the caller's own begins."},
     {"backward_end", as_method(backward_end), METH_NOARGS, "Backward of the caller's own ends."},
+    {"graph_nodes", as_method(graph_nodes), METH_NOARGS,
+     "Nodes of the smallest graph of the first backwards; 0 = none."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -173,7 +226,7 @@ int add_backward_functions(PyObject* module) {
   g_str_requires_grad = PyUnicode_InternFromString("requires_grad");
   g_str_hooks = PyUnicode_InternFromString("_backward_hooks");
   g_str_grad_fn = PyUnicode_InternFromString("grad_fn");
-  g_str_register_dict = PyUnicode_InternFromString("_register_hook_dict");
+  g_str_next = PyUnicode_InternFromString("next_functions");
   g_str_register_dict = PyUnicode_InternFromString("_register_hook_dict");
   g_key = PyLong_FromLong(-0x5353);
   const Ref collections(PyImport_ImportModule("collections"));

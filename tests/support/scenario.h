@@ -9,6 +9,8 @@
 //   joins rank=3 step=60         the rank is observed from this step on
 //   tensor_parallel 2 comm=0.3   neighbours meet in a group of their own between forward and backward
 //   ranks_per_host 4             so many neighbours live on one host (default: nobody tells of hosts)
+//   cpu 0.95 gap=0               of its own time the training thread has a core (default: nobody tells), but in unnamed code;
+//                                none in stalls, asleep, or while workers load
 //   explicit                     the program marks its steps with trace_step
 //   fault rank=1 phase=backward add=10 from=0 to=199 every=1 sigma=0   adds ms to a phase of some steps; rank=all;
 //                                phases also: h2d, gc, checkpoint, validation, compile, epoch, sleep (unnamed, after the step)
@@ -65,6 +67,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "align/step_builder.h"
@@ -116,7 +119,7 @@ struct Scenario {
   int tensor_parallel = 1;
   int ranks_per_host = 0;
   double tensor_parallel_ms = 0.3;
-  Words tokens, uneven;
+  Words tokens, uneven, cpu;
   std::map<std::pair<int, int>, uint64_t> lossy;
   Words numbers_loss, numbers_norm, scaler, schedule;
   std::vector<Words> changes;  // of loss and norm
@@ -213,6 +216,8 @@ inline Scenario read(const std::string& path) {
       list.push_back({static_cast<int>(number(w, "rank", -1)), w});
     } else if (command == "tokens") {
       s.tokens = words_of(in);
+    } else if (command == "cpu") {
+      s.cpu = words_of(in);
     } else if (command == "losses") {
       s.numbers_loss = words_of(in), s.numbers_loss.try_emplace("start", "2.5");
     } else if (command == "norms") {
@@ -247,7 +252,16 @@ class RankWriter {
   void event(Kind kind, Edge edge, uint64_t a = 0, uint64_t b = 0, uint64_t c = 0, uint64_t d = 0, uint16_t flags = 0) {
     builder_.push({t_, pack_kind(kind, edge), flags, static_cast<uint32_t>(1000 + rank_), a, b, c, d});
   }
-  void pass(double ms) { t_ += static_cast<uint64_t>(std::max(0.0, ms) * 1e6); }
+  void pass(double ms) {
+    t_ += static_cast<uint64_t>(std::max(0.0, ms) * 1e6);
+    cpu_ns_ += std::max(0.0, ms) * 1e6 * core_share;
+  }
+  void pass_on_core(double ms, double share) {
+    const double usual = std::exchange(core_share, share);
+    pass(ms);
+    core_share = usual;
+  }
+  void tell_usage() { event(Kind::kUsage, Edge::kMark, static_cast<uint64_t>(cpu_ns_)); }
   void span(Kind kind, double ms, uint64_t a = 0, uint64_t b = 0, uint16_t flags = 0) {
     event(kind, Edge::kBegin, a, b, 0, 0, flags);
     pass(ms);
@@ -256,6 +270,7 @@ class RankWriter {
   StepBuilder& builder() { return builder_; }
   uint64_t now() const { return t_; }
   uint64_t sequence = 0, neighbour_sequence = 0;
+  double core_share = 0;
   bool dead = false;
 
  private:
@@ -266,6 +281,7 @@ class RankWriter {
   }
   int rank_;
   uint64_t t_;
+  double cpu_ns_ = 0;
   StepBuilder builder_{0};
 };
 
@@ -277,6 +293,7 @@ class Play {
       if (const MemoryLine* m = memory_of(r))
         lanes_[r].builder().push_name(static_cast<uint16_t>(NameKind::kFact), 0,
                                       "device_memory_bytes=" + std::to_string(static_cast<uint64_t>(m->of("capacity", 80'000) * kMb)));
+    for (RankWriter& lane : lanes_) lane.core_share = number(s.cpu, "", 0);
     for (const Config& c : s.configs)
       for (int r = 0; r < s.ranks; ++r)
         if (c.rank < 0 || c.rank == r) lanes_[r].builder().push_name(static_cast<uint16_t>(NameKind::kAdvice), c.id, c.text);
@@ -478,6 +495,7 @@ class Play {
     else
       lane.span(Kind::kOptimizer, ms, 3);
     if (!s_.scaler.empty()) lane.event(Kind::kScalerStep, Edge::kEnd, 3);
+    if (!s_.cpu.empty()) lane.tell_usage();
     for (int k = 0; !first && k < advances; ++k) advance(lane, step);
   }
 
@@ -533,10 +551,10 @@ class Play {
         lane.span(Kind::kLoaderCreate, ms, 5, 2);
       }
       lane.event(Kind::kFetch, Edge::kBegin, 5);
-      lane.pass(own("input_wait", r, step));
+      lane.pass_on_core(own("input_wait", r, step), s_.queue[0] > 0 ? 0 : number(s_.cpu, "", 0));
       lane.event(Kind::kFetch, Edge::kEnd, 5, s_.queue[0], s_.queue[1], s_.queue[2]);
       if (s_.explicit_steps) lane.event(Kind::kStep, Edge::kBegin);
-      lane.pass(own("gap", r, step));
+      lane.pass_on_core(own("gap", r, step), number(s_.cpu, "gap", number(s_.cpu, "", 0)));
       if (const double ms = own("h2d", r, step); ms > 0) lane.span(Kind::kH2d, ms, 1 << 20);
       for (uint32_t more = forwards_at(r, step); more > 1; --more) lane.span(Kind::kForward, 0, 9, 0, kForwardTraining);
       lane.event(Kind::kForward, Edge::kBegin, 9, 0, 0, 0, kForwardGrad | kForwardTraining);
@@ -575,7 +593,7 @@ class Play {
     const double transfer_ms = s_.comm_sigma > 0 ? s_.comm_ms * std::lognormal_distribution<double>(0, s_.comm_sigma)(rng_) : s_.comm_ms;
     for (int r : alive) {
       RankWriter& lane = lanes_[r];
-      lane.pass(s_.ranks > 1 ? latest - spent[r] + transfer_ms : 0);
+      lane.pass_on_core(s_.ranks > 1 ? latest - spent[r] + transfer_ms : 0, 0);
       lane.event(Kind::kBackward, Edge::kEnd, 1);
       const uint64_t after = lane.now();
       for (int k = 0; k < s_.small_collectives; ++k) {
@@ -591,7 +609,7 @@ class Play {
           lane.span(Kind::kFetch, ms / 20, 6);
           lane.span(Kind::kForward, ms / 20, 9, 0, 0);
         }
-      lane.pass(own("sleep", r, step));
+      lane.pass_on_core(own("sleep", r, step), 0);
       debt_[r] = static_cast<double>(lane.now() - after) * 1e-6;
       for (const Loss& loss : s_.losses)
         if (loss.rank == r && loss.step == step) kill(r, loss);

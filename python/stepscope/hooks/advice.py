@@ -1,7 +1,8 @@
 """Facts about how the program is set up, read once from its live objects, for advice on the configuration.
 
 What is advised is decided by the reader (src/diagnose/rules_advice*.cc); here are only facts: how DDP and FSDP wrap the
-model, how the loaders sample, how many threads there are, which debugging switches are on, what the optimizer updates.
+model, how the loaders sample, how many threads there are, which debugging switches are on, what the optimizer updates,
+how many operators a backward goes through.
 They are read when an object is made, when a loader is iterated, and between the first few steps; nothing runs in a later
 step. Nothing is kept alive.
 """
@@ -337,6 +338,8 @@ def _between_steps() -> None:
         return
     _quietly("a look at parameters outside of DDP", _look_outside_ddp)
     _quietly("advice on debugging switches", _describe_switches, torch)
+    if nodes := native.graph_nodes():
+        record("graph", 0, nodes=nodes)
     _at_optimizer()
 
 

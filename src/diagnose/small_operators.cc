@@ -1,0 +1,76 @@
+#include "diagnose/small_operators.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "analyze/robust.h"
+#include "diagnose/rules_advice.h"
+
+namespace stepscope {
+namespace {
+
+bool burdened(const Configuration& rank) {
+  const ConfigFact* switches = rank.find("switches");
+  return switches && (number(*switches, "anomaly", 0) != 0 || number(*switches, "profiler", 0) != 0);
+}
+
+double ms_in(const Cell& cell, Category category) { return cell.ms[index(category)]; }
+
+// Medians over the steps of one rank; nothing where they do not tell.
+std::optional<SmallOperators> of_rank(const RuleInput& in, int rank, double nodes) {
+  const Thresholds& t = *in.limits;
+  std::vector<double> operators, forward_us, backward_us, cpu;
+  for (const StepRow* row : in.baseline.rows) {
+    const Cell* cell = row->find(rank);
+    if (!cell || cell->backwards == 0 || cell->cpu_ms < 0) continue;
+    const double count = nodes * cell->backwards;
+    const double own_ms = cell->wall_ms - cell->stall_ms;
+    operators.push_back(count);
+    forward_us.push_back(1e3 * ms_in(*cell, Category::kForward) / count);
+    backward_us.push_back(1e3 * ms_in(*cell, Category::kBackward) / count);
+    cpu.push_back(own_ms > 0 ? cell->cpu_ms / own_ms : 0);
+  }
+  if (static_cast<double>(operators.size()) < t.min_steps) return std::nullopt;
+  SmallOperators found;
+  found.per_step = median(std::move(operators));
+  found.forward_us = median(std::move(forward_us));
+  found.backward_us = median(std::move(backward_us));
+  found.cpu_share = median(std::move(cpu));
+  const bool small = std::max(found.forward_us, found.backward_us) <= t.small_operators_us;
+  if (found.per_step < t.small_operators_least || !small || found.cpu_share < t.small_operators_cpu_share)
+    return std::nullopt;
+  return found;
+}
+
+}  // namespace
+
+double handing_out_ms(const RuleInput& in, const Cell& cell, const SmallOperators& found) {
+  const auto part = [&](double us) { return us > 0 ? std::min(1.0, in.limits->small_operators_handing_us / us) : 0; };
+  return part(found.forward_us) * ms_in(cell, Category::kForward) +
+         part(found.backward_us) * ms_in(cell, Category::kBackward);
+}
+
+std::optional<SmallOperators> small_operators(const RuleInput& in) {
+  if (in.on_device() || in.half_seen() || !in.lives) return std::nullopt;
+  std::vector<SmallOperators> all;
+  for (const int rank : in.seen) {
+    const auto life = in.lives->find(rank);
+    if (life == in.lives->end()) return std::nullopt;
+    const Configuration configuration(life->second);
+    const ConfigFact* graph = configuration.find("graph");
+    if (!graph || burdened(configuration)) return std::nullopt;
+    const auto found = of_rank(in, rank, number(*graph, "nodes", 0));
+    if (!found) return std::nullopt;
+    all.push_back(*found);
+  }
+  if (all.empty()) return std::nullopt;
+  const auto middle = all.begin() + static_cast<long>((all.size() - 1) / 2);
+  std::nth_element(all.begin(), middle, all.end(), [](const SmallOperators& a, const SmallOperators& b) {
+    return a.forward_us + a.backward_us < b.forward_us + b.backward_us;
+  });
+  SmallOperators found = *middle;
+  found.share = in.share_of_job([&](const Cell& cell) { return handing_out_ms(in, cell, found); });
+  return found;
+}
+
+}  // namespace stepscope
