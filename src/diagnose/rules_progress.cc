@@ -24,10 +24,7 @@ bool blames_a_peer(const std::string& exception) {
                              "client socket has timed out", "Socket Timeout", "failed to recv, got 0 bytes"});
 }
 
-bool was_asked_to_stop(const RankLife& life) {
-  return life.exit_signal == SIGTERM || life.exit_signal == SIGINT || life.exception.starts_with("KeyboardInterrupt") ||
-         life.exception.starts_with("SystemExit");
-}
+bool was_asked_to_stop(const RankLife& life) { return life.told_to_end() || life.exception.starts_with("SystemExit"); }
 
 int64_t moment_of(const RankLife& life) { return life.exception_ns ? life.exception_ns : life.end_ns; }
 
