@@ -26,6 +26,7 @@
 #include "agent/shm_folder.h"
 #include "agent/stop_watch.h"
 #include "agent/summary_requests.h"
+#include "align/rank_end.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/host_name.h"
@@ -272,7 +273,7 @@ void Agent::note_own_interrupt() {
   for (const Pipeline::TailId id : pipeline_.tails()) {
     if (!pipeline_.counts_as_rank(id)) continue;
     const RankLife life = pipeline_.tail(id).life();
-    if (!life.keyboard_interrupt()) continue;
+    if (!keyboard_interrupt(life)) continue;
     end_.interrupted_by = SIGINT;
     pipeline_.interrupted(life.exception_ns - static_cast<int64_t>(kSignalSlackNs));
   }

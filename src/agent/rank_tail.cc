@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "agent/lay_life.h"
+#include "align/rank_end.h"
 
 namespace stepscope {
 namespace {
@@ -160,7 +161,7 @@ bool RankTail::exited_cleanly() const {
 
 bool RankTail::failed_to_start() const {
   if (!ended_ || !is_starter() || exited_cleanly()) return false;
-  return (wait_status_ || !builder_.life().exception.empty()) && !life().told_to_end();
+  return (wait_status_ || !builder_.life().exception.empty()) && !told_to_end(life());
 }
 
 bool RankTail::leaving() const {

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "agent/lay_life.h"
+#include "align/rank_end.h"
 #include "base/file.h"
 
 namespace stepscope {
@@ -112,7 +113,7 @@ std::vector<RankLife> StartWatch::look(const std::function<bool(int pid)>& has_r
       life.end_ns = static_cast<int64_t>(now_ns);
       if (!life.exception.empty()) life.exception_ns = life.end_ns;
       const bool as_it_should = life.exit_signal == 0 && life.exit_code <= 0 && life.exception.empty();
-      if (!as_it_should && !life.told_to_end()) failed.push_back(life);
+      if (!as_it_should && !told_to_end(life)) failed.push_back(life);
     }
     ::unlink(starter.path.c_str());
     it = starters_.erase(it);

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <csignal>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -176,16 +175,13 @@ struct RankLife {
 
   // When it failed: an exception is older than the exit that follows it.
   int64_t failed_ns() const { return exception_ns > 0 ? std::min(exception_ns, end_ns) : end_ns; }
-  // Ctrl-C reached it as the exception that Python makes of one.
-  bool keyboard_interrupt() const { return exception.starts_with("KeyboardInterrupt"); }
-  // Somebody told this process to end (kill, Ctrl-C), and that is how it ended.
-  bool told_to_end() const { return exit_signal == SIGTERM || exit_signal == SIGINT || keyboard_interrupt(); }
   // Its end is explained by a request to stop the run (Ctrl-C, SIGTERM) at this time. Ranks of a process group may have
   // got the signal well before we hear of it on a busy machine: then the exception itself tells.
   bool ended_by_stop(int64_t interrupted_ns) const {
     constexpr int64_t kHeardLateNs = 10'000'000'000;
     if (!ended || interrupted_ns == 0) return false;
-    return failed_ns() >= interrupted_ns - (keyboard_interrupt() ? kHeardLateNs : 0);
+    const bool keyboard = exception.starts_with("KeyboardInterrupt");
+    return failed_ns() >= interrupted_ns - (keyboard ? kHeardLateNs : 0);
   }
 };
 
