@@ -56,7 +56,7 @@ void JobNodes::choose_boxes(bool elsewhere, uint64_t now_ns) {
   if (sends && !outbox_) outbox_ = std::make_unique<NodeOutbox>(NodeOutbox::Options{.hostname = hostname_}, pipeline_);
 }
 
-NodeReply JobNodes::take(std::string_view frame, uint64_t now_ns) {
+FrameReply JobNodes::take(std::string_view frame, uint64_t now_ns) {
   if (!inbox_ || closed_) return {503, "not aggregating any more"};
   NodeInbox::Answer answer = inbox_->take(frame, now_ns);
   return {status_of(answer.outcome), std::move(answer.body)};
@@ -66,7 +66,7 @@ FrameWork JobNodes::work(uint64_t now_ns) {
   return {.take = [this, now_ns](std::string_view frame) { return take(frame, now_ns); },
           .next = [this, now_ns] { return outbox_ ? outbox_->next(now_ns) : std::nullopt; },
           .answered =
-              [this, now_ns](const NodeReply& reply) {
+              [this, now_ns](const FrameReply& reply) {
                 if (!outbox_) return;
                 reply.status == 200 ? outbox_->answered(reply.body, now_ns) : outbox_->refused();
               }};

@@ -5,10 +5,14 @@
 #include <limits>
 #include <random>
 
-#include "scenario.h"
+#include "scenario_play.h"
+#include "verdict.h"
 
 namespace stepscope {
 namespace {
+
+using examples::findings_text;
+using examples::verdict;
 
 class Random {
  public:
@@ -461,27 +465,6 @@ TEST(NodeFrame, AStepTakesFewBytes) {
 
 // ---- Every scenario judged with the upper half of its ranks on another node: the same verdict.
 
-std::string show(const Snapshot& snapshot) {
-  std::string out;
-  for (const Finding& f : snapshot.findings) {
-    out += "  " + f.kind.str() + " " + std::string(name(f.severity)) + " ranks";
-    for (int r : f.ranks) out += " " + std::to_string(r);
-    out += " " + f.phase + " " + f.cause.str() + " cost " + std::to_string(f.cost_share) + "\n";
-  }
-  return out;
-}
-
-std::set<std::string> verdict(const Snapshot& snapshot) {
-  std::set<std::string> out;
-  for (const Finding& f : snapshot.findings) {
-    if (f.severity == Severity::kInfo && f.kind != FindingKind::kAdvice) continue;
-    std::string key = f.kind.str() + " " + f.phase + " " + f.cause.str();
-    for (int r : f.ranks) key += " " + std::to_string(r);
-    out.insert(key);
-  }
-  return out;
-}
-
 class OtherNode : public testing::TestWithParam<std::string> {};
 
 TEST_P(OtherNode, SaysTheSame) {
@@ -496,7 +479,7 @@ TEST_P(OtherNode, SaysTheSame) {
     return std::move(back->processes.at(0).steps);
   };
   const Snapshot there = play.run();
-  EXPECT_EQ(verdict(here), verdict(there)) << "here\n" << show(here) << "over nodes\n" << show(there);
+  EXPECT_EQ(verdict(here), verdict(there)) << "here\n" << findings_text(here) << "over nodes\n" << findings_text(there);
   EXPECT_EQ(here.steps, there.steps);
 }
 

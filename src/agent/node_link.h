@@ -8,14 +8,10 @@
 #include <string>
 #include <string_view>
 
+#include "base/frame_reply.h"
 #include "base/result.h"
 
 namespace stepscope {
-
-struct NodeReply {
-  int status = 200;  // 200 taken in, 400 no frame, 409 of another version
-  std::string body;  // of 200: bytes for the sender; else one line for people
-};
 
 // Aggregator: where frames of other nodes come in.
 class NodeDoor {
@@ -24,7 +20,7 @@ class NodeDoor {
   virtual uint16_t port() const = 0;
   virtual int fd() const = 0;  // readable when frames wait; -1 = none, serve() is then called now and then
   // Hands each frame that waits to `take`; what it returns goes back to the sender.
-  virtual void serve(const std::function<NodeReply(std::string_view frame)>& take) = 0;
+  virtual void serve(const std::function<FrameReply(std::string_view frame)>& take) = 0;
 };
 
 struct DoorPlace {
@@ -52,9 +48,9 @@ class NodeUplink {
     kRefused,  // for good: reason() says why
   };
   virtual ~NodeUplink() = default;
-  virtual bool idle() const = 0;              // takes a frame now
-  virtual void send(std::string frame) = 0;   // only when idle
-  virtual bool answer(NodeReply& reply) = 0;  // what came back for the frame that was sent; then it is idle
+  virtual bool idle() const = 0;               // takes a frame now
+  virtual void send(std::string frame) = 0;    // only when idle
+  virtual bool answer(FrameReply& reply) = 0;  // what came back for the frame that was sent; then it is idle
   virtual State state() const = 0;
   virtual std::string reason() const = 0;  // of the last failure, one line; "" = none
   virtual int fd() const = 0;              // readable when an answer has come

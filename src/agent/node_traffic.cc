@@ -113,7 +113,7 @@ void NodeTraffic::send_to(const AggregatorOffer& offer) {
 void NodeTraffic::turn(const FrameWork& work) {
   if (door_) door_->serve(work.take);
   if (!uplink_) return;
-  NodeReply reply;
+  FrameReply reply;
   if (uplink_->answer(reply)) {
     was_up_ = was_up_ || reply.status == 200;
     work.answered(reply);

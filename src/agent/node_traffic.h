@@ -31,9 +31,9 @@ struct TrafficOptions {
 };
 
 struct FrameWork {
-  std::function<NodeReply(std::string_view frame)> take;
+  std::function<FrameReply(std::string_view frame)> take;
   std::function<std::optional<std::string>()> next;  // nothing: no frame is due
-  std::function<void(const NodeReply&)> answered;    // 200, or 400 and 413: that frame will never be taken
+  std::function<void(const FrameReply&)> answered;   // 200, or 400 and 413: that frame will never be taken
 };
 
 class NodeTraffic {

@@ -52,7 +52,7 @@ struct Way {
   Fd event;
   std::mutex mutex;  // of the next five
   std::optional<std::string> frame;
-  std::optional<NodeReply> reply;
+  std::optional<FrameReply> reply;
   NodeUplink::State state = NodeUplink::State::kConnecting;
   std::string reason;
   bool was_up = false;
@@ -137,7 +137,7 @@ struct Way {
     const unsigned status = answer->result_int();
     if (status == 200 || status == 400 || status == 413) {  // 400, 413: this frame will never do
       if (status == 200) was_up = true, state = NodeUplink::State::kUp, reason.clear();
-      reply = NodeReply{static_cast<int>(status), status == 200 ? answer->body() : message_of(answer->body(), status)};
+      reply = FrameReply{static_cast<int>(status), status == 200 ? answer->body() : message_of(answer->body(), status)};
       frame.reset();
       return Next::kDone;
     }
@@ -207,7 +207,7 @@ class HttpUplink : public NodeUplink {
     }
     asio::post(way_->io, [way = way_.get()] { way->wake.cancel(); });
   }
-  bool answer(NodeReply& reply) override {
+  bool answer(FrameReply& reply) override {
     uint64_t count = 0;
     if (way_->event) (void)!::read(way_->event.get(), &count, sizeof count);
     const std::lock_guard lock(way_->mutex);

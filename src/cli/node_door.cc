@@ -23,12 +23,7 @@ class ServedDoor : public NodeDoor {
 
   uint16_t port() const override { return server_->port(); }
   int fd() const override { return gate_->fd(); }
-  void serve(const std::function<NodeReply(std::string_view)>& take) override {
-    gate_->serve([&](std::string_view frame) {
-      NodeReply reply = take(frame);
-      return FrameReply{reply.status, std::move(reply.body)};
-    });
-  }
+  void serve(const std::function<FrameReply(std::string_view)>& take) override { gate_->serve(take); }
 
  private:
   std::shared_ptr<FrameGate> gate_;

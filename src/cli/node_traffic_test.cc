@@ -49,7 +49,7 @@ class Node {
     traffic->turn({.take =
                        [&](std::string_view frame) {
                          taken.emplace_back(frame);
-                         return NodeReply{200, "ok"};
+                         return FrameReply{200, "ok"};
                        },
                    .next = [&]() -> std::optional<std::string> {
                      if (due.empty()) return std::nullopt;
@@ -57,7 +57,7 @@ class Node {
                      due.erase(due.begin());
                      return frame;
                    },
-                   .answered = [&](const NodeReply& reply) { answers.push_back(reply.status); }});
+                   .answered = [&](const FrameReply& reply) { answers.push_back(reply.status); }});
   }
 
   TrafficOptions options_;

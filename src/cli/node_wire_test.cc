@@ -22,7 +22,7 @@ std::unique_ptr<NodeDoor> door(uint16_t port = 0, const std::string& secret = kS
 }
 
 // Turns both sides until `done` or the time is up.
-bool turn(NodeDoor* door, const NodeUplink& uplink, const std::function<NodeReply(std::string_view)>& take,
+bool turn(NodeDoor* door, const NodeUplink& uplink, const std::function<FrameReply(std::string_view)>& take,
           const std::function<bool()>& done, int most_ms = 8000) {
   const uint64_t deadline_ns = monotonic_ns() + static_cast<uint64_t>(most_ms) * 1'000'000;
   while (!done()) {
@@ -34,7 +34,7 @@ bool turn(NodeDoor* door, const NodeUplink& uplink, const std::function<NodeRepl
   return true;
 }
 
-NodeReply echo(std::string_view frame) { return {200, "+" + std::string(frame)}; }
+FrameReply echo(std::string_view frame) { return {200, "+" + std::string(frame)}; }
 
 TEST(NodeWire, FramesArriveAndAnswersComeBack) {
   const auto there = door();
@@ -44,7 +44,7 @@ TEST(NodeWire, FramesArriveAndAnswersComeBack) {
     ASSERT_TRUE(here->idle());
     here->send(frame);
     EXPECT_FALSE(here->idle());
-    NodeReply reply;
+    FrameReply reply;
     ASSERT_TRUE(turn(there.get(), *here, echo, [&] { return here->answer(reply); }));
     EXPECT_EQ(reply.status, 200);
     EXPECT_EQ(reply.body, "+" + frame);
@@ -56,9 +56,9 @@ TEST(NodeWire, AFrameThatWillNeverDoIsGivenBack) {
   const auto there = door();
   const auto here = open_node_uplink({"localhost", there->port(), kSecret});
   here->send("rubbish");
-  NodeReply reply;
+  FrameReply reply;
   ASSERT_TRUE(turn(
-      there.get(), *here, [](std::string_view) { return NodeReply{400, "no frame"}; },
+      there.get(), *here, [](std::string_view) { return FrameReply{400, "no frame"}; },
       [&] { return here->answer(reply); }));
   EXPECT_EQ(reply.status, 400);
   EXPECT_EQ(reply.body, "no frame");
@@ -75,7 +75,7 @@ TEST(NodeWire, AWrongSecretAndAnotherVersionAreFinal) {
   const auto stranger = open_node_uplink({"127.0.0.1", there->port(), "0123456789abcdef0123456789abcdef"});
   stranger->send("frame");
   bool seen = false;
-  const auto take = [&](std::string_view) { return seen = true, NodeReply{}; };
+  const auto take = [&](std::string_view) { return seen = true, FrameReply{}; };
   ASSERT_TRUE(turn(there.get(), *stranger, take, [&] { return stranger->state() == NodeUplink::State::kRefused; }));
   EXPECT_FALSE(seen);
   EXPECT_EQ(stranger->reason(), "the secret of the run is missing or wrong");
@@ -83,7 +83,7 @@ TEST(NodeWire, AWrongSecretAndAnotherVersionAreFinal) {
   const auto old = open_node_uplink({"127.0.0.1", there->port(), kSecret});
   old->send("frame");
   ASSERT_TRUE(turn(
-      there.get(), *old, [](std::string_view) { return NodeReply{409, "frames of version 2 are taken, not 1"}; },
+      there.get(), *old, [](std::string_view) { return FrameReply{409, "frames of version 2 are taken, not 1"}; },
       [&] { return old->state() == NodeUplink::State::kRefused; }));
   EXPECT_EQ(old->reason(), "frames of version 2 are taken, not 1");
 }
@@ -92,7 +92,7 @@ TEST(NodeWire, AnAggregatorThatIsGoneAndBackGetsTheSameFrame) {
   auto there = door();
   const uint16_t port = there->port();
   const auto here = open_node_uplink({"127.0.0.1", port, kSecret});
-  NodeReply reply;
+  FrameReply reply;
   here->send("one");
   ASSERT_TRUE(turn(there.get(), *here, echo, [&] { return here->answer(reply); }));
   there.reset();

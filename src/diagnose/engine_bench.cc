@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "../../tests/support/scenario.h"
+#include "../../tests/support/scenario_play.h"
 
 namespace stepscope {
 namespace {

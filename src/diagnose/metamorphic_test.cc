@@ -3,7 +3,7 @@
 // primary, with its ranks and phase, follows.
 #include <gtest/gtest.h>
 
-#include "scenario.h"
+#include "scenario_play.h"
 
 namespace stepscope::scenario {
 namespace {

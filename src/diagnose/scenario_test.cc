@@ -1,7 +1,7 @@
 // Runs every file of tests/scenarios through the whole reader side: events, steps, attribution, rules.
 #include <gtest/gtest.h>
 
-#include "scenario.h"
+#include "scenario_play.h"
 
 namespace stepscope::scenario {
 namespace {

@@ -13,13 +13,9 @@
 #include <string>
 
 #include "base/fd.h"
+#include "base/frame_reply.h"
 
 namespace stepscope {
-
-struct FrameReply {
-  int status = 200;  // 200 taken in, 400 no frame, 409 of another version
-  std::string body;  // of 200: bytes for the sender; else one line for people
-};
 
 class FrameGate {
  public:

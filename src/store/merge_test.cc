@@ -6,16 +6,17 @@
 #include <sqlite3.h>
 
 #include "random_rows.h"
-#include "scenario.h"
 #include "scratch_folder.h"
 #include "store/rebuild.h"
 #include "store/run_writer.h"
 #include "store/sql.h"
+#include "verdict.h"
 
 namespace stepscope {
 namespace {
 
 using examples::JobRows;
+using examples::verdict;
 using testing::ScratchFolder;
 
 constexpr int64_t kStart = 1'000'000'000'000;
@@ -107,16 +108,6 @@ std::string refusal(const std::vector<std::string>& paths) {
   const auto merge = merge_of(paths);
   EXPECT_FALSE(merge);
   return merge ? "" : merge.error().message;
-}
-
-std::set<std::string> verdict(const Snapshot& snapshot) {
-  std::set<std::string> out;
-  for (const Finding& f : snapshot.findings) {
-    std::string key = f.kind.str() + " " + std::string(name(f.severity)) + " " + f.phase + " " + f.cause.str();
-    for (int r : f.ranks) key += " " + std::to_string(r);
-    out.insert(key);
-  }
-  return out;
 }
 
 const Finding* named(const Snapshot& snapshot, FindingKind kind) {

@@ -4,36 +4,17 @@
 #include <gtest/gtest.h>
 
 #include "random_rows.h"
-#include "scenario.h"
+#include "scenario_play.h"
 #include "scratch_folder.h"
 #include "store/run_writer.h"
+#include "verdict.h"
 
 namespace stepscope {
 namespace {
 
+using examples::findings_text;
+using examples::verdict;
 using testing::ScratchFolder;
-
-std::string show(const Snapshot& snapshot) {
-  std::string out;
-  for (const Finding& f : snapshot.findings) {
-    out += "  " + f.kind.str() + " " + std::string(name(f.severity)) + " ranks";
-    for (int r : f.ranks) out += " " + std::to_string(r);
-    out += " " + f.phase + " " + f.cause.str() + " cost " + std::to_string(f.cost_share) + "\n";
-  }
-  return out;
-}
-
-// What the verdict says, without figures.
-std::set<std::string> verdict(const Snapshot& snapshot) {
-  std::set<std::string> out;
-  for (const Finding& f : snapshot.findings) {
-    if (f.severity == Severity::kInfo && f.kind != FindingKind::kAdvice) continue;
-    std::string key = f.kind.str() + " " + f.phase + " " + (f.kind == FindingKind::kAdvice ? f.cause.str() : "");
-    for (int r : f.ranks) key += " " + std::to_string(r);
-    out.insert(key);
-  }
-  return out;
-}
 
 class Rebuild : public ::testing::TestWithParam<std::string> {};
 
@@ -54,7 +35,7 @@ TEST_P(Rebuild, SaysWhatTheLiveEngineSaid) {
   ASSERT_TRUE(reader) << reader.error().message;
   const auto again = rebuild_snapshot(*reader, {.engine = s.options});
   ASSERT_TRUE(again) << again.error().message;
-  EXPECT_EQ(verdict(live), verdict(*again)) << "live\n" << show(live) << "rebuilt\n" << show(*again);
+  EXPECT_EQ(verdict(live), verdict(*again)) << "live\n" << findings_text(live) << "rebuilt\n" << findings_text(*again);
   ASSERT_EQ(live.ranks.size(), again->ranks.size());
   EXPECT_EQ(live.steps, again->steps);
   for (size_t r = 0; r < live.ranks.size(); ++r) {
@@ -136,7 +117,7 @@ TEST(RebuildAttempts, ARankLostInAnEarlierAttemptIsStillTold) {
   ASSERT_TRUE(snapshot) << snapshot.error().message;
   const auto lost = std::find_if(snapshot->findings.begin(), snapshot->findings.end(),
                                  [](const Finding& f) { return f.kind == FindingKind::kRankLost; });
-  ASSERT_NE(lost, snapshot->findings.end()) << show(*snapshot);
+  ASSERT_NE(lost, snapshot->findings.end()) << findings_text(*snapshot);
   EXPECT_EQ(lost->ranks, std::vector<int>{1});
   EXPECT_NE(lost->title.find("(attempt 1)"), std::string::npos) << lost->title;
   EXPECT_EQ(snapshot->ranks[1].state, RankState::kFinished);
