@@ -5,18 +5,20 @@ namespace stepscope {
 
 bool forward_begins(OpenRank& rank, const Event& e, int64_t t, OpenSpan& span) {
   if (rank.stack.inside(Kind::kBackward)) return false;  // activation checkpointing computes it again: part of backward
-  if (!rank.stack.inside(Kind::kForward)) ++rank.parts.facts().forwards;
+  const bool nested = rank.stack.inside(Kind::kForward);
+  if (!nested) ++rank.parts.facts().forwards;
   const bool grad = e.flags & kForwardGrad;
   const bool trainer = rank.loaders.newest() ? rank.loaders.newest_feeds_training() : (e.flags & kForwardTraining) != 0;
+  span.gradients = grad;
   if (grad) rank.start(t);
-  const bool evaluates =
-      grad && !rank.stack.inside(Kind::kForward) && rank.modes.evaluates(e.a, e.flags & kForwardTraining);
+  const bool evaluates = grad && !nested && rank.modes.evaluates(e.a, e.flags & kForwardTraining);
   if (grad && !evaluates) {
-    if (!rank.stack.inside(Kind::kForward)) rank.parts.facts().input_elements += static_cast<double>(e.b);
+    if (!nested) rank.parts.facts().input_elements += static_cast<double>(e.b);
     if (!rank.stack.covered()) rank.training_work();
     return true;
   }
-  if (!evaluates && (!rank.started || trainer || rank.stack.inside(Kind::kForward))) return true;
+  const bool works_for_step = !grad && !nested && rank.modes.works_for_step(e.a);
+  if (!evaluates && (!rank.started || trainer || nested || works_for_step)) return true;
   rank.loss_gap = false;
   if (!rank.stack.covered()) rank.evaluation_work();
   span.category = Category::kValidation;
@@ -26,7 +28,7 @@ bool forward_begins(OpenRank& rank, const Event& e, int64_t t, OpenSpan& span) {
 
 void forward_ends(OpenRank& rank, const Event&, int64_t t, const OpenSpan* span) {
   if (!span) return;
-  if (span->category == Category::kForward) rank.loss_gap = true;
+  if (span->category == Category::kForward && span->gradients) rank.loss_gap = true;
   if (span->category == Category::kValidation) rank.modes.evaluated(span->id, t - span->begin_ns);
 }
 

@@ -3,12 +3,25 @@
 namespace stepscope {
 
 bool ForwardModes::evaluates(uint64_t module, bool training_mode) {
-  if (modules_.size() >= kMaxModules && !modules_.contains(module)) return false;
-  Module& m = modules_[module];
-  m.ran = true;
-  m.ran_in_training = training_mode;
-  m.guessed_ns = 0;
-  return !training_mode && m.trains_in_training && !m.trains_in_eval;
+  Module* m = find(module);
+  if (!m) return false;
+  m->ran = m->had_gradients = true;
+  m->ran_in_training = training_mode;
+  m->guessed_ns = 0;
+  return !training_mode && m->trains_in_training && !m->trains_in_eval;
+}
+
+bool ForwardModes::works_for_step(uint64_t module) {
+  Module* m = find(module);
+  if (!m || m->had_gradients) return false;
+  if (m->newest_step != step_) m->steps_in_a_row = m->newest_step + 1 == step_ ? m->steps_in_a_row + 1 : 1;
+  m->newest_step = step_;
+  return m->steps_in_a_row > 1;
+}
+
+ForwardModes::Module* ForwardModes::find(uint64_t module) {
+  if (modules_.size() >= kMaxModules && !modules_.contains(module)) return nullptr;
+  return &modules_[module];
 }
 
 void ForwardModes::evaluated(uint64_t module, int64_t ns) {

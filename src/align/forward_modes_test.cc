@@ -32,6 +32,36 @@ TEST(ForwardModes, ABackwardGivesBackWhatWasTakenWrongly) {
   EXPECT_FALSE(modes.evaluates(kModel, false));  // learned for good
 }
 
+TEST(ForwardModes, WithoutGradientsInEachStepIsAPartOfTheStep) {
+  ForwardModes modes;
+  const auto step = [&](bool teacher) {
+    modes.evaluates(kModel, true);
+    const bool works = teacher && modes.works_for_step(kTeacher);
+    modes.backward();
+    modes.step_ended();
+    return works;
+  };
+  EXPECT_FALSE(step(true));  // once may be anything
+  EXPECT_TRUE(step(true));
+  EXPECT_TRUE(step(true));
+  EXPECT_FALSE(step(false));
+  EXPECT_FALSE(step(true));  // now and then: a validation
+  EXPECT_FALSE(modes.works_for_step(kModel));
+  EXPECT_TRUE(step(true));
+  EXPECT_TRUE(modes.works_for_step(kTeacher));  // and again in the step that has begun
+  EXPECT_TRUE(modes.works_for_step(kTeacher));
+}
+
+TEST(ForwardModes, WhatTrainsItselfEvaluatesWithoutGradients) {
+  ForwardModes modes;
+  for (int step = 0; step < 4; ++step) {
+    EXPECT_FALSE(modes.works_for_step(kModel));
+    modes.evaluates(kModel, true);
+    modes.backward();
+    modes.step_ended();
+  }
+}
+
 TEST(ForwardModes, ModulesAreToldApart) {
   ForwardModes modes;
   modes.evaluates(kModel, true);

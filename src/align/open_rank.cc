@@ -103,6 +103,7 @@ void OpenRank::close_steps() {
   if (parts.closed().empty()) return;
   for (RankStep& step : parts.closed()) {
     step.step = life.steps++;
+    modes.step_ended();
     values.settle(step);
     for (const auto& [category, tag] : kTagged)
       if (step.own[index(category)] > kTagFloorNs) step.tags |= tag;

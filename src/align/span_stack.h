@@ -25,6 +25,7 @@ struct OpenSpan {
   Category category = Category::kUnattributed;
   bool covers = false;                         // everything inside belongs to this span
   bool interrupts = false;                     // wins over what it interrupts
+  bool gradients = false;                      // forward only: it leads to a loss
   bool own_ended = false;                      // backward only: own compute is over
   uint32_t collectives = 0;                    // backward only: collectives issued inside
   uint64_t last_group = 0, last_sequence = 0;  // backward: of its newest collective; wait on the device: what it is for

@@ -38,6 +38,12 @@ double evidence_of(const Finding& f, std::string_view name) {
   return 0;
 }
 
+// A pause may be spread over phases: what it takes in the one that is told.
+double pause_ms_in_phase(const Finding& f) {
+  const double whole = evidence_of(f, "pause_ms"), part = evidence_of(f, f.phase + "_in_pauses_ms");
+  return part > 0 ? std::min(part, whole) : whole;
+}
+
 struct Interval {
   double low = 0, high = 1;
 };
@@ -285,7 +291,7 @@ std::optional<LineScope> line_scope(const Finding& f) {
     case FindingKind::kPauseStraggler:
     case FindingKind::kLoggingStall:
       if (phase == 0) return std::nullopt;
-      return LineScope{.phases = phase, .stay_ms = kOfAPause * evidence_of(f, "pause_ms")};
+      return LineScope{.phases = phase, .stay_ms = kOfAPause * pause_ms_in_phase(f)};
     case FindingKind::kInputStraggler:
     case FindingKind::kH2dStraggler:
     case FindingKind::kComputeStraggler:
@@ -339,13 +345,23 @@ std::optional<GilHolder> gil_holder(const Finding& f, const CodeSamples& samples
 
 namespace {
 
+// The causes that a thread which holds the GIL explains better, for kinds that it explains at all.
+bool is_explained_by_holder(const Finding& f) {
+  const bool vague = f.cause == Cause::kNone || f.cause == Cause::kDescheduled || f.cause == Cause::kSameWorkSlower ||
+                     f.cause == Cause::kUserCode || f.cause == Cause::kOwnWork;
+  return vague && allows(f.kind.id(), Cause::kGilContention);
+}
+
 void add_holder(Finding& f, const GilHolder& holder, bool decisive) {
   f.evidence.push_back({"gil_holder_share", holder.rank, holder.share, {}, holder.place});
   if (!decisive) return;
   f.title += formatted("; another thread{} holds the GIL, at {}",
                        f.ranks.size() == 1 ? "" : formatted(" of rank {}", holder.rank), holder.place);
-  f.action =
-      formatted("Move what {} does into another process: Python threads share one lock. {}", holder.place, f.action);
+  const std::string move =
+      formatted("Move what {} does into another process: Python threads share one lock", holder.place);
+  const bool explains = is_explained_by_holder(f);
+  if (explains) f.cause = Cause::kGilContention;
+  f.action = explains ? move : move + ". " + f.action;
 }
 
 }  // namespace

@@ -166,6 +166,14 @@ TEST(CodeLines, OfPausesOnlyStaysAsLongAsThePausesCount) {
   f.evidence.push_back({"pause_ms", 1, 300.0, {}, ""});
   add_line(f, samples);
   EXPECT_EQ(f.title, "T; 100 % of the pauses at metric.py:30 metric");
+
+  // Half of the pause lies in other phases.
+  for (CodeSample& s : samples[1]) s.stay_ms = std::min(s.stay_ms, 140.0);
+  Finding spread = finding(FindingKind::kPauseStraggler, "unattributed", {1});
+  spread.evidence.push_back({"pause_ms", 1, 300.0, {}, ""});
+  spread.evidence.push_back({"unattributed_in_pauses_ms", 1, 150.0, {}, ""});
+  add_line(spread, samples);
+  EXPECT_EQ(spread.title, "T; 100 % of the pauses at metric.py:30 metric");
 }
 
 TEST(CodeLines, OfALoaderInTheProcessTheDatasetsLineIsNamedNotTheLoop) {
@@ -213,6 +221,12 @@ TEST(CodeLines, WhoHoldsTheGilWhileTheTrainingThreadWaitsIsNamed) {
   Finding f = finding(FindingKind::kComputeStraggler, "forward", {1});
   add_line(f, samples);
   EXPECT_EQ(f.title, "T; another thread holds the GIL, at data.py:7 crunch");
+  EXPECT_EQ(f.cause, Cause::kGilContention);
+  EXPECT_EQ(f.action, "Move what data.py:7 crunch does into another process: Python threads share one lock");
+  Finding more = finding(FindingKind::kComputeStraggler, "forward", {1});
+  more.cause = Cause::kMoreWork;  // rests on evidence of its own
+  add_line(more, samples);
+  EXPECT_EQ(more.cause, Cause::kMoreWork);
   EXPECT_DOUBLE_EQ(*evidence(f, "gil_holder_share")->value, 0.8);
   // It has the GIL as well as it may where the training thread runs.
   for (CodeSample& s : samples[1])

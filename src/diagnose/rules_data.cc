@@ -40,6 +40,32 @@ void add_standstill(const RuleInput& in, const std::vector<OpenStep>& overdue, F
     f.evidence("open_step_s", open.open_s, open.rank, {}, std::string(name(open.phase)));
 }
 
+std::string title_of(const RuleInput& in, double unresolved, bool groups_unknown) {
+  if (groups_unknown)
+    return formatted(
+        "{} of the time goes into operations of which it is not known who takes part in them: into waiting for a rank, "
+        "or into the link",
+        format_percent(unresolved));
+  std::string title = in.half_seen()
+                          ? formatted("{} of {} ranks were seen", in.ever_seen, in.world)
+                          : formatted("Figures rest on {} of all ranks and steps", format_percent(in.coverage));
+  if (unresolved > 0)
+    title +=
+        formatted("; {} of the time of those seen goes into waiting for {}", format_percent(unresolved),
+                  in.half_seen() ? "the others, or into the link: which of them cannot be told"
+                                 : "ranks whose part was not seen, or into the link: which of them cannot be told");
+  return title;
+}
+
+std::string action_of(const RuleInput& in, bool groups_unknown) {
+  if (groups_unknown)
+    return "With torch 2.14 and newer the members of each operation's group are known; before, compare what the ranks "
+           "do "
+           "between the operations they wait in (Ranks table, py-spy dump)";
+  return in.half_seen() ? "Observe the job's other nodes too; a verdict about the whole job needs every rank"
+                        : "See the observer section for what was not seen and why";
+}
+
 bool failed_at_start(const RuleInput& in) {
   return std::any_of(in.lives->begin(), in.lives->end(), [](const auto& entry) {
     const RankLife& life = entry.second;
@@ -81,18 +107,10 @@ void judge_data(const RuleInput& in, std::vector<Finding>& out) {
     out.push_back(f);
     return;
   }
-  std::string title = in.half_seen()
-                          ? formatted("{} of {} ranks were seen", in.ever_seen, in.world)
-                          : formatted("Figures rest on {} of all ranks and steps", format_percent(in.coverage));
-  if (priced)
-    title +=
-        formatted("; {} of the time of those seen goes into waiting for {}", format_percent(unresolved),
-                  in.half_seen() ? "the others, or into the link: which of them cannot be told"
-                                 : "ranks whose part was not seen, or into the link: which of them cannot be told");
-  FindingBuilder f =
-      about_data(in, FindingKind::kIncompleteData, std::move(title),
-                 in.half_seen() ? "Observe the job's other nodes too; a verdict about the whole job needs every rank"
-                                : "See the observer section for what was not seen and why");
+  // All is there but who takes part in the operations that ranks wait in.
+  const bool groups_unknown = priced && in.coverage >= 1 && silent.empty() && missing <= 0;
+  FindingBuilder f = about_data(in, FindingKind::kIncompleteData, title_of(in, priced ? unresolved : 0, groups_unknown),
+                                action_of(in, groups_unknown));
   if (in.half_seen()) f.of_those_seen();
   if (priced) {
     // The loss is said and priced; who causes it is for those to tell who see the other ranks.

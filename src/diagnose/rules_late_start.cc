@@ -53,7 +53,7 @@ Late to_process_group(const RuleInput& in) {
 }
 
 // A place counts where all ranks that were seen came to it.
-Late to_place(const RuleInput& in) {
+Late to_place(const RuleInput& in, double least_s) {
   std::map<uint64_t, std::map<int, double>> places;
   for (const auto& [rank, life] : *in.lives)
     for (const StartupMeeting& m : life.startup_meetings)
@@ -61,7 +61,7 @@ Late to_place(const RuleInput& in) {
   Late latest;
   for (const auto& [place, times] : places) {
     if (times.size() != in.lives->size()) continue;
-    if (Late late = later_than_usual(times, in.limits->late_start_s); late.by_s > latest.by_s) latest = std::move(late);
+    if (Late late = later_than_usual(times, least_s); late.by_s > latest.by_s) latest = std::move(late);
   }
   latest.where = "came to DistributedDataParallel";
   latest.look = kBeforeStep;
@@ -69,7 +69,7 @@ Late to_place(const RuleInput& in) {
 }
 
 // The members of a group that did not wait for an operation that the others waited for.
-Late to_operation(const RuleInput& in) {
+Late to_operation(const RuleInput& in, double least_s) {
   std::map<std::pair<uint64_t, uint64_t>, std::map<int, double>> waits;
   for (const auto& [rank, life] : *in.lives)
     for (const StartupMeeting& m : life.startup_meetings)
@@ -90,27 +90,35 @@ Late to_operation(const RuleInput& in) {
     }
     if (late.ranks.empty() || late.ranks.size() > waited_s.size()) continue;
     late.by_s = lower_median(waited_s);
-    if (late.by_s >= in.limits->late_start_s && late.by_s > latest.by_s) latest = std::move(late);
+    if (late.by_s >= least_s && late.by_s > latest.by_s) latest = std::move(late);
   }
   latest.where = "came to an operation of all ranks";
   latest.look = kBeforeStep;
   return latest;
 }
 
-}  // namespace
-
-void judge_late_start(const RuleInput& in, std::vector<Finding>& out) {
-  // Who is late at one place is so at the next, unless the first holds the others up: then it is told there.
-  Late late = to_process_group(in);
-  for (Late other : {to_place(in), to_operation(in)})
-    if (other.by_s > in.limits->late_start_again_factor * late.by_s) late = std::move(other);
-  if (late.ranks.empty()) return;
+double run_s_of(const RuleInput& in) {
   int64_t run_begin = INT64_MAX, run_end = 0;
   for (const auto& [rank, life] : *in.lives) {
     if (life.process_start_ns) run_begin = std::min(run_begin, life.process_start_ns);
     run_end = std::max({run_end, life.last_step_ns, life.end_ns});
   }
-  const double run_s = static_cast<double>(run_end - run_begin) * kFromNs;
+  return static_cast<double>(run_end - run_begin) * kFromNs;
+}
+
+}  // namespace
+
+void judge_late_start(const RuleInput& in, std::vector<Finding>& out) {
+  const double run_s = run_s_of(in);
+  const double after_init_s =
+      in.over ? std::min(in.limits->late_start_s,
+                         std::max(in.limits->late_start_short_s, in.limits->late_start_short_share * run_s))
+              : in.limits->late_start_s;
+  // Who is late at one place is so at the next, unless the first holds the others up: then it is told there.
+  Late late = to_process_group(in);
+  for (Late other : {to_place(in, after_init_s), to_operation(in, after_init_s)})
+    if (other.by_s > in.limits->late_start_again_factor * late.by_s) late = std::move(other);
+  if (late.ranks.empty()) return;
   FindingBuilder f = in.finding(FindingKind::kLateStart);
   f.about(late.ranks).in(Category::kStartup);
   f.costs(run_s > 0 ? std::min(1.0, late.by_s / run_s) : 0, late.by_s).at_least(Severity::kWarn).confidence(0.99);

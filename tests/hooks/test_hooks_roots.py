@@ -24,3 +24,14 @@ def test_root(run, shape):
     assert {box.names[(1, r.a)] for r in late} == {title}
     assert len(late) == per_step * (8 - known_by)
     assert box.count("Forward>") == box.count("Forward<")
+
+
+@pytest.mark.parametrize("shape", ["teacher", pytest.param("teacher_of_ddp", marks=pytest.mark.slow)])
+def test_models_beside_the_one_that_trains(run, shape):
+    (box,) = run("roots.py", shape).check().rings
+    ends = [r.index for r in box.records if r.what == "Optimizer<"]
+    late = [r for r in box.records if r.what == "Forward>" and r.index > ends[2]]
+    student = "DistributedDataParallel(Inner)" if shape == "teacher_of_ddp" else "Inner"
+    # Each of them once in each of the last five steps. With a wrapper there, its inside is named as well, but never runs alone.
+    assert sorted(box.names[(1, r.a)] for r in late) == sorted([student, "Teacher", "Copy"] * 5)
+    assert box.count("Forward>") == box.count("Forward<")

@@ -1,9 +1,10 @@
 """Forward of root modules: hooks on a few instances, never on every module and never global ones.
 
 Which modules: those that a wrapper class makes (DDP, FSDP, OptimizedModule, DeepSpeedEngine), hooked when they are made;
-else, once after the first optimizer step, one pass over the live objects: modules that are no child of another and have
-trainable parameters. When none of them ran in a whole step although a backward did (Lightning calls the parts of its
-root), their children are hooked, and so on, at most four levels down.
+and, once after the first optimizer step, one pass over the live objects: modules that are no child of another. Where no
+wrapper ran, those with trainable parameters; when none of them ran in a whole step although a backward did (Lightning
+calls the parts of its root), their children are hooked, and so on, at most four levels down. Once it is settled which
+modules train, those beside them (a teacher, a frozen encoder, a reference model).
 
 The hooks are C functions; torch.compile is told to take them out of what it traces (``compile.py``).
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 import gc
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
@@ -29,6 +30,7 @@ _MOST_LEVELS = 4
 _hooked: dict[int, tuple[weakref.ref[Any], Any, Any]] = {}
 _parts: set[int] = set()  # of them: compiled modules, which may be parts of a larger one
 _level: list[Any] = []  # weak references to the modules hooked last
+_beside: list[Any] = []  # weak references to modules beside those that train
 _levels = 0
 _backwards = 0  # how many had ended when the modules of this level were hooked
 _pre: Any = native.forward_pre
@@ -84,29 +86,58 @@ def _title(module: Any) -> str:
 
 
 def roots() -> list[Any]:
-    """The live modules that are no child of another and have a parameter to train. One pass over all objects."""
+    """The live modules that are no child of another and have parameters. One pass over all objects."""
     import torch
 
     found = [m for m in native.instances(gc.get_objects(), torch.nn.Module) if "_modules" in m.__dict__]
     children = {id(child) for m in found for child in m.__dict__["_modules"].values() if child is not None}
-    return [m for m in found if id(m) not in children and any(p.requires_grad for p in m.parameters())]
+    return [m for m in found if id(m) not in children and any(True for _ in m.parameters())]
+
+
+def _trainable(modules: Iterable[Any]) -> list[Any]:
+    """Those with a parameter to train; of the others it is kept that they are there."""
+    trainable = []
+    for module in modules:
+        if any(p.requires_grad for p in module.parameters()):
+            trainable.append(module)
+        elif any(True for _ in module.parameters()):
+            _put_beside(module)
+    return trainable
+
+
+def _put_beside(module: Any) -> None:
+    if len(_beside) < _MOST_MODULES:
+        _beside.append(weakref.ref(module))
 
 
 def _first_boundary() -> None:
-    """After the first step: nothing to do when the forward of a wrapper was seen, else look for the roots. A compiled
-    module may be a part of a larger one (blocks are often compiled one by one), so that it settles nothing."""
+    """After the first step: which modules there are. The forward of a wrapper that was seen settles who trains; that of
+    a compiled module does not: it may be a part of a larger one (blocks are often compiled one by one)."""
     settled = any(known[0]() is not None and id_ not in _parts for id_, known in _hooked.items())
+    trainable = _trainable(roots())
     if native.counters()[2] > 0 and settled:
-        return
-    _descend(roots(), hook)
+        for module in trainable:
+            _put_beside(module)
+        return _settle()
+    _descend(trainable, hook)
+
+
+def _settle() -> None:
+    """Who trains is known: the rest is hooked, too."""
+    native.watch_fired(False)
+    inside = {id(m) for known in _hooked.values() if (hooked := known[0]()) is not None for m in hooked.modules()}
+    for ref in _beside:
+        module = ref()
+        if module is not None and id(module) not in inside:
+            _attach(module)
+    _beside.clear()
 
 
 def _descend(modules: list[Any], attach: Callable[[Any], None]) -> None:
     global _levels, _backwards
     fresh = [m for m in modules[:_MOST_MODULES] if id(m) not in _hooked]
     if not fresh or _levels >= _MOST_LEVELS:
-        native.watch_fired(False)
-        return
+        return _settle()
     _levels += 1
     for module in fresh:
         attach(module)
@@ -122,10 +153,9 @@ def _check_silence() -> None:
         boundary.request(_check_silence)
         return
     if native.take_fired():
-        native.watch_fired(False)
-        return
+        return _settle()
     parents = [m for m in (ref() for ref in _level) if m is not None]
-    _descend([c for m in parents for c in m.children() if any(p.requires_grad for p in c.parameters())], _attach)
+    _descend(_trainable(c for m in parents for c in m.children()), _attach)
 
 
 def _hook_compiled(module: Any) -> None:

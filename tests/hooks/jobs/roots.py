@@ -59,8 +59,40 @@ def in_threads():
     return m, lambda x: sum(pool.map(lambda part: m(part).sum(), (x, x)))
 
 
+def teacher(m=None):
+    m = m or Inner()
+    wise = Teacher().eval()
+    copy = Copy().eval()  # its parameters would train, but nobody trains them
+
+    def loss(x):
+        with torch.no_grad():
+            target = wise(x) + copy(x)
+        return (m(x) - target).square().sum()
+
+    return m, loss
+
+
+def teacher_of_ddp():
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    return teacher(nn.parallel.DistributedDataParallel(Inner()))
+
+
+class Teacher(Inner):
+    def __init__(self):
+        super().__init__()
+        self.requires_grad_(False)
+
+
+class Copy(Inner):
+    pass
+
+
+SHAPES = (never_called, compiled_blocks, recursive, in_threads, teacher, teacher_of_ddp)
+
 if __name__ == "__main__":
-    m, loss = {f.__name__: f for f in (never_called, compiled_blocks, recursive, in_threads)}[sys.argv[1]]()
+    m, loss = {f.__name__: f for f in SHAPES}[sys.argv[1]]()
     o = torch.optim.SGD(m.parameters(), 0.01)
     for _ in range(8):
         loss(torch.randn(4, 8)).backward()
