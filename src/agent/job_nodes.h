@@ -73,7 +73,7 @@ class JobNodes {
   NodeTraffic traffic_;
   std::unique_ptr<NodeOutbox> outbox_;  // unless this agent aggregates, or nobody does
   std::unique_ptr<NodeInbox> inbox_;    // since this agent aggregates
-  uint64_t elsewhere_ns_ = 0;  // since when ranks are known to be elsewhere
+  uint64_t elsewhere_ns_ = 0;           // since when ranks are known to be elsewhere
   bool closed_ = false;
 };
 
