@@ -1,5 +1,6 @@
 // HOST_BOUND of a model on the host's cores: so many small operators that handing them out takes the time
-// (diagnose/small_operators.h). Priced by what it takes at least.
+// (diagnose/small_operators.h). Priced by what operators of one
+// element take.
 #include "base/text_format.h"
 #include "diagnose/rule.h"
 #include "diagnose/small_operators.h"
@@ -10,7 +11,7 @@ void judge_operators(const RuleInput& in, std::vector<Finding>& out) {
   if (in.rows.size() < static_cast<size_t>(in.limits->min_steps)) return;
   const auto found = small_operators(in);
   if (!found || in.severity(found->share) == Severity::kInfo) return;
-  const auto handing_ms = [&](const Cell& cell) { return handing_out_ms(in, cell, *found); };
+  const auto handing_ms = [&](const Cell& cell) { return handing_out_ms(cell, *found); };
   FindingBuilder f =
       in.of_job(FindingKind::kHostBound, Category::kForward, found->share, in.severity(found->share), handing_ms);
   f.no_evidence_yet()
@@ -19,9 +20,12 @@ void judge_operators(const RuleInput& in, std::vector<Finding>& out) {
       .evidence("forward_us_per_operator", found->forward_us)
       .evidence("backward_us_per_operator", found->backward_us)
       .evidence("thread_cpu_share", found->cpu_share)
-      .title(formatted("At least {} of the time goes into handing out small operators: {:.0f} per step, {:.0f} us each "
-                       "in forward and {:.0f} us in backward",
-                       format_percent(found->share), found->per_step, found->forward_us, found->backward_us))
+      .evidence("forward_us_of_one_element", found->least_forward_us)
+      .evidence("backward_us_of_one_element", found->least_backward_us)
+      .title(formatted("{} of the time goes into handing out small operators: {:.0f} per step, of which each takes "
+                       "{:.1f} times as long as one of a single element",
+                       format_percent(found->share), found->per_step,
+                       (found->forward_us + found->backward_us) / (found->least_forward_us + found->least_backward_us)))
       .action(
           "Fewer and larger operators: a fused module instead of a loop (nn.LSTM over a cell of one's own), one matrix "
           "product for several, all times or samples at once, a larger batch, torch.compile; faster cores per operator "

@@ -17,8 +17,13 @@ bool burdened(const Configuration& rank) {
 double ms_in(const Cell& cell, Category category) { return cell.ms[index(category)]; }
 
 // Medians over the steps of one rank; nothing where they do not tell.
-std::optional<SmallOperators> of_rank(const RuleInput& in, int rank, double nodes) {
+std::optional<SmallOperators> of_rank(const RuleInput& in, int rank, const ConfigFact& graph) {
   const Thresholds& t = *in.limits;
+  const double nodes = number(graph, "nodes", 0);
+  SmallOperators found;
+  found.least_forward_us = number(graph, "forward_us", 0);
+  found.least_backward_us = number(graph, "backward_us", 0);
+  if (nodes <= 0 || found.least_forward_us <= 0 || found.least_backward_us <= 0) return std::nullopt;
   std::vector<double> operators, forward_us, backward_us, cpu;
   for (const StepRow* row : in.baseline.rows) {
     const Cell* cell = row->find(rank);
@@ -31,12 +36,12 @@ std::optional<SmallOperators> of_rank(const RuleInput& in, int rank, double node
     cpu.push_back(own_ms > 0 ? cell->cpu_ms / own_ms : 0);
   }
   if (static_cast<double>(operators.size()) < t.min_steps) return std::nullopt;
-  SmallOperators found;
   found.per_step = median(std::move(operators));
-  found.forward_us = median(std::move(forward_us));
-  found.backward_us = median(std::move(backward_us));
-  found.cpu_share = median(std::move(cpu));
-  const bool small = std::max(found.forward_us, found.backward_us) <= t.small_operators_us;
+  found.cpu_share = std::min(1.0, median(std::move(cpu)));
+  found.forward_us = found.cpu_share * median(std::move(forward_us));
+  found.backward_us = found.cpu_share * median(std::move(backward_us));
+  const bool small = found.forward_us <= t.small_operators_factor * found.least_forward_us &&
+                     found.backward_us <= t.small_operators_factor * found.least_backward_us;
   if (found.per_step < t.small_operators_least || !small || found.cpu_share < t.small_operators_cpu_share)
     return std::nullopt;
   return found;
@@ -44,10 +49,10 @@ std::optional<SmallOperators> of_rank(const RuleInput& in, int rank, double node
 
 }  // namespace
 
-double handing_out_ms(const RuleInput& in, const Cell& cell, const SmallOperators& found) {
-  const auto part = [&](double us) { return us > 0 ? std::min(1.0, in.limits->small_operators_handing_us / us) : 0; };
-  return part(found.forward_us) * ms_in(cell, Category::kForward) +
-         part(found.backward_us) * ms_in(cell, Category::kBackward);
+double handing_out_ms(const Cell& cell, const SmallOperators& found) {
+  const auto part = [](double least_us, double us) { return us > 0 ? std::min(1.0, least_us / us) : 0; };
+  return part(found.least_forward_us, found.forward_us) * ms_in(cell, Category::kForward) +
+         part(found.least_backward_us, found.backward_us) * ms_in(cell, Category::kBackward);
 }
 
 std::optional<SmallOperators> small_operators(const RuleInput& in) {
@@ -59,7 +64,7 @@ std::optional<SmallOperators> small_operators(const RuleInput& in) {
     const Configuration configuration(life->second);
     const ConfigFact* graph = configuration.find("graph");
     if (!graph || burdened(configuration)) return std::nullopt;
-    const auto found = of_rank(in, rank, number(*graph, "nodes", 0));
+    const auto found = of_rank(in, rank, *graph);
     if (!found) return std::nullopt;
     all.push_back(*found);
   }
@@ -69,7 +74,7 @@ std::optional<SmallOperators> small_operators(const RuleInput& in) {
     return a.forward_us + a.backward_us < b.forward_us + b.backward_us;
   });
   SmallOperators found = *middle;
-  found.share = in.share_of_job([&](const Cell& cell) { return handing_out_ms(in, cell, found); });
+  found.share = in.share_of_job([&](const Cell& cell) { return handing_out_ms(cell, found); });
   return found;
 }
 

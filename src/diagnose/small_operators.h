@@ -1,11 +1,12 @@
 // A model on the host's cores that consists of very many small operators: what handing each of them out takes is the
 // time, not what it computes. Evidence, and what each part of it rules out:
 //
-//   operators   nodes of the graph that a backward walks through (fact "graph", counted once): with them the own time
-//               per operator is known. Where it is no longer than handing one out takes, computing cannot be what it
-//               is; heavy operators, few or many, make it longer
+//   operators   nodes of the graph that a backward walks through (fact "graph", counted once): with them the time on a
+//               core per operator is known
+//   yardstick   what operators of one element take in the same process (the same fact): an operator that takes hardly
+//               longer cannot compute much; heavy operators, few or many, make it longer
 //   both        forward and backward per operator: Python work in the forward alone is not told of operators
-//   cores       the thread is on a core all the while: no wait, no neighbour
+//   cores       the thread is on a core nearly all the while: no wait
 //   switches    neither anomaly detection nor a profiler, which burden each operator
 //
 // Counted too low (fused, compiled, checkpointed, very large graphs) it is silent. Pure.
@@ -18,15 +19,16 @@
 namespace stepscope {
 
 struct SmallOperators {
-  double per_step = 0;                     // operators, at least
-  double forward_us = 0, backward_us = 0;  // own time per operator
-  double cpu_share = 0;
-  double share = 0;  // of the job's time that is handing out, at least
+  double per_step = 0;                                 // operators, at least
+  double forward_us = 0, backward_us = 0;              // on a core, per operator
+  double least_forward_us = 0, least_backward_us = 0;  // of an operator of one element
+  double cpu_share = 0;                                // of the time outside of stalls
+  double share = 0;                                    // of the job's time: handing out
 };
 
 // Of the rank that is in the middle; nothing where a rank does not show all of it, or on a device.
 std::optional<SmallOperators> small_operators(const RuleInput& in);
-// Of a cell's time in a phase that has so much per operator.
-double handing_out_ms(const RuleInput& in, const Cell& cell, const SmallOperators& found);
+// Of a cell's forward and backward.
+double handing_out_ms(const Cell& cell, const SmallOperators& found);
 
 }  // namespace stepscope

@@ -13,6 +13,7 @@ import contextlib
 import itertools
 import os
 import statistics
+import time
 import weakref
 from collections.abc import Callable
 from types import ModuleType
@@ -25,6 +26,7 @@ from stepscope.hooks import boundary, groups, names
 
 _LOOKED_AT = 12  # steps between which DDP is asked for unused parameters; it counts them in its first ten
 _VALUES_LOOKED_AT = 4096  # of each parameter, spread evenly
+_MANY_OPERATORS, _CHAINS, _LINKS = 500, 7, 8
 _MOST_EPOCHS = 4  # after so many, more epochs say nothing new
 
 _ids = itertools.count(1)
@@ -303,6 +305,45 @@ def _describe_switches(torch: Any) -> None:
     )
 
 
+# ---- operators ----
+
+
+def _describe_graph(torch: Any) -> None:
+    """How many operators a backward goes through; where they are many, with what one takes here that computes nothing."""
+    nodes = native.graph_nodes()
+    least = _least_operator(torch) if nodes >= _MANY_OPERATORS else None
+    forward, backward = least or (None, None)
+    if nodes:
+        record("graph", 0, nodes=nodes, forward_us=forward, backward_us=backward)
+
+
+def _least_operator(torch: Any) -> tuple[float, float] | None:
+    """Time on a core of an operator of one element, forward and per node of backward, us: medians of a few short chains,
+    some 5 ms in all. None under modes that would see our operators. The engine is called itself: hooks, ours among
+    them, are for the program's backwards."""
+    from torch.utils import _python_dispatch
+
+    modes = torch._C._len_torch_function_stack() or _python_dispatch._get_current_dispatch_mode() is not None
+    if modes or torch.is_inference_mode_enabled():
+        return None
+    run_backward = torch.autograd.Variable._execution_engine.run_backward
+    forward, backward = [], []
+    with torch.enable_grad(), torch.autocast("cpu", enabled=False):
+        weight = torch.full((1, 1), 0.5, dtype=torch.float32, device="cpu", requires_grad=True)
+        one = torch.ones(1, 1, dtype=torch.float32, device="cpu")
+        for _ in range(_CHAINS):
+            begin = time.thread_time_ns()
+            end = one
+            for _ in range(_LINKS):
+                end = torch.sigmoid(torch.nn.functional.linear(end, weight)) * 0.5
+            middle = time.thread_time_ns()
+            run_backward((end,), (one,), False, False, (), allow_unreachable=True, accumulate_grad=True)
+            operators = 1e3 * (4 * _LINKS + 1)  # of each link a product of matrices, a transposed, two more
+            forward.append((middle - begin) / operators)
+            backward.append((time.thread_time_ns() - middle) / operators)
+    return round(statistics.median(forward), 2), round(statistics.median(backward), 2)
+
+
 # ---- the first steps ----
 
 
@@ -338,8 +379,7 @@ def _between_steps() -> None:
         return
     _quietly("a look at parameters outside of DDP", _look_outside_ddp)
     _quietly("advice on debugging switches", _describe_switches, torch)
-    if nodes := native.graph_nodes():
-        record("graph", 0, nodes=nodes)
+    _quietly("a look at the graph", _describe_graph, torch)
     _at_optimizer()
 
 
