@@ -128,8 +128,12 @@ def _settle() -> None:
     inside = {id(m) for known in _hooked.values() if (hooked := known[0]()) is not None for m in hooked.modules()}
     for ref in _beside:
         module = ref()
-        if module is not None and id(module) not in inside:
+        if module is None or id(module) in inside:
+            continue
+        try:
             _attach(module)
+        except Exception as error:
+            names.unavailable("forward", f"{type(module).__name__}: {error}")
     _beside.clear()
 
 
