@@ -30,6 +30,13 @@ double waiting_ms(const Cell& cell) {
   return std::clamp<double>(cell.wall_ms - cell.cpu_ms - named_ms, 0, unnamed_ms(cell));
 }
 
+// Of it, what other programs that take the thread's core from it (`by_others`: of its own time, at most) do not
+// explain.
+double surely_waiting_ms(const Cell& cell, double by_others) {
+  const double lost_ms = cell.cpu_ms < 0 ? 0 : by_others * cell.cpu_ms;
+  return std::max(0.0, waiting_ms(cell) - lost_ms);
+}
+
 // The longest step of a rank, and the share of the job's time without that step of each rank.
 struct Once {
   double steady_share = 0;
@@ -80,8 +87,14 @@ void judge_unnamed(const RuleInput& in, std::vector<Finding>& out) {
   const Severity own_work = steady >= t.own_work_crit   ? Severity::kCrit
                             : steady >= t.own_work_warn ? Severity::kWarn
                                                         : Severity::kInfo;
-  FindingBuilder f = in.of_job(FindingKind::kWaitHeavy, Category::kUnattributed, share,
-                               std::max(in.share_severity(std::min(waiting, steady)), own_work));
+  Severity severity = std::max(in.share_severity(std::min(waiting, steady)), own_work);
+  // As of late ranks: what is critical is said although neighbours may have a part in it.
+  if (severity == Severity::kWarn && own_work == Severity::kInfo) {
+    const double by_others = in.slowdown_by_others(in.seen);
+    const double surely = in.share_of_job([&](const Cell& cell) { return surely_waiting_ms(cell, by_others); });
+    severity = in.share_severity(std::min(surely, steady));
+  }
+  FindingBuilder f = in.of_job(FindingKind::kWaitHeavy, Category::kUnattributed, share, severity);
   if (waiting < share) f.evidence("waiting_share", waiting);
   if (is_once) {
     f.from(once.step).until(once.step).evidence("share_without_longest_step", steady);
