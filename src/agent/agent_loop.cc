@@ -1,7 +1,6 @@
 #include "agent/agent_loop.h"
 
 #include <sys/epoll.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include "agent/hang_watch.h"
 #include "agent/host_watch.h"
 #include "agent/job_nodes.h"
+#include "agent/lay_life.h"
 #include "agent/line_sampler.h"
 #include "agent/live_runs.h"
 #include "agent/pid_watch.h"
@@ -28,6 +28,7 @@
 #include "agent/step_marks.h"
 #include "agent/stop_watch.h"
 #include "agent/summary_requests.h"
+#include "align/rank_end.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -442,7 +443,7 @@ void Agent::note_own_interrupt() {
   for (const Pipeline::TailId id : pipeline_.tails()) {
     if (!pipeline_.counts_as_rank(id)) continue;
     const RankLife life = pipeline_.tail(id).life();
-    if (!life.exception.starts_with("KeyboardInterrupt")) continue;
+    if (!keyboard_interrupt(life)) continue;
     end_.interrupted_by = SIGINT;
     pipeline_.interrupted(life.exception_ns - static_cast<int64_t>(kSignalSlackNs));
   }
@@ -454,8 +455,7 @@ void Agent::note_failed_command() {
   RankLife command = starts_.exception_of(child_.pid()).value_or(RankLife());
   command.ended = true;
   command.end_ns = static_cast<int64_t>(end_.end_ns);
-  command.exit_signal = WIFSIGNALED(*end_.wait_status) ? WTERMSIG(*end_.wait_status) : 0;
-  command.exit_code = WIFEXITED(*end_.wait_status) ? WEXITSTATUS(*end_.wait_status) : -1;
+  lay_exit(*end_.wait_status, command);
   pipeline_.engine().set_failed_command(command);
 }
 

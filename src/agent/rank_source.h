@@ -5,7 +5,6 @@
 // one thread. Nothing here waits.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -23,18 +22,6 @@ class RemoteRank;
 
 // When it was through init_process_group, of a process that has trained since; 0 = not, or not known.
 inline int64_t joined_ns(const RankLife& life) { return life.first_step_ns > 0 ? life.init_end_ns : 0; }
-
-// What a process says of itself, in its life.
-inline void lay_identity(const blackbox::Identity& who, RankLife& life) {
-  life.rank = who.rank;
-  life.local_rank = who.local_rank;
-  life.world_size = std::max(who.world_size, 0);
-  life.node_rank = std::max(who.node_rank, 0);
-  life.attempt = std::max(who.attempt, 0);
-  life.pid = who.pid;
-  life.hostname = who.hostname;
-  life.process_start_ns = static_cast<int64_t>(who.process_start_ns);
-}
 
 class RankSource {
  public:

@@ -3,8 +3,10 @@
 #include <sys/wait.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstring>
+
+#include "agent/lay_life.h"
+#include "align/rank_end.h"
 
 namespace stepscope {
 namespace {
@@ -159,10 +161,7 @@ bool RankTail::exited_cleanly() const {
 
 bool RankTail::failed_to_start() const {
   if (!ended_ || !is_starter() || exited_cleanly()) return false;
-  const bool told_to = wait_status_ && WIFSIGNALED(*wait_status_) &&
-                       (WTERMSIG(*wait_status_) == SIGTERM || WTERMSIG(*wait_status_) == SIGINT);
-  const RankLife& life = builder_.life();
-  return !told_to && !life.exception.starts_with("KeyboardInterrupt") && (wait_status_ || !life.exception.empty());
+  return (wait_status_ || !builder_.life().exception.empty()) && !told_to_end(life());
 }
 
 bool RankTail::leaving() const {
@@ -209,10 +208,7 @@ RankLife RankTail::life() const {
   life.teardown_begun =
       life.teardown_begun || (identity_.life & (blackbox::kLifeTeardown | blackbox::kLifeClosed)) != 0;
   if (life.exception.empty() && (identity_.life & blackbox::kLifeException)) life.exception = "uncaught exception";
-  if (wait_status_) {
-    life.exit_signal = WIFSIGNALED(*wait_status_) ? WTERMSIG(*wait_status_) : 0;
-    life.exit_code = WIFEXITED(*wait_status_) ? WEXITSTATUS(*wait_status_) : -1;
-  }
+  if (wait_status_) lay_exit(*wait_status_, life);
   life.clean_exit = exited_cleanly();
   if (!ended_thread().empty()) {
     life.exception.clear();

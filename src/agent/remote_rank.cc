@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "agent/lay_life.h"
+
 namespace stepscope {
 namespace {
 

@@ -1,14 +1,14 @@
 #include "agent/start_watch.h"
 
 #include <sys/epoll.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstdlib>
 #include <sstream>
 
+#include "agent/lay_life.h"
+#include "align/rank_end.h"
 #include "base/file.h"
 
 namespace stepscope {
@@ -108,17 +108,12 @@ std::vector<RankLife> StartWatch::look(const std::function<bool(int pid)>& has_r
       const auto text = read_file(starter.path, kMaxNoteBytes);
       const auto note = text ? parse_start_note(*text) : std::nullopt;
       if (note) life.exception = note->exception, life.exception_frames = note->frames;
-      const std::optional<int> status = starter.watch.exit_status();
-      if (status) {
-        life.exit_signal = WIFSIGNALED(*status) ? WTERMSIG(*status) : 0;
-        life.exit_code = WIFEXITED(*status) ? WEXITSTATUS(*status) : -1;
-      }
+      if (const std::optional<int> status = starter.watch.exit_status()) lay_exit(*status, life);
       life.ended = true;
       life.end_ns = static_cast<int64_t>(now_ns);
       if (!life.exception.empty()) life.exception_ns = life.end_ns;
-      const bool told_to =
-          life.exit_signal == SIGTERM || life.exit_signal == SIGINT || life.exception.starts_with("KeyboardInterrupt");
-      if (!told_to && (life.exit_signal > 0 || life.exit_code > 0 || !life.exception.empty())) failed.push_back(life);
+      const bool as_it_should = life.exit_signal == 0 && life.exit_code <= 0 && life.exception.empty();
+      if (!as_it_should && !told_to_end(life)) failed.push_back(life);
     }
     ::unlink(starter.path.c_str());
     it = starters_.erase(it);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <csignal>
 
+#include "align/rank_end.h"
 #include "base/text_format.h"
 #include "diagnose/rule.h"
 #include "diagnose/stack_text.h"
@@ -24,10 +25,7 @@ bool blames_a_peer(const std::string& exception) {
                              "client socket has timed out", "Socket Timeout", "failed to recv, got 0 bytes"});
 }
 
-bool was_asked_to_stop(const RankLife& life) {
-  return life.exit_signal == SIGTERM || life.exit_signal == SIGINT || life.exception.starts_with("KeyboardInterrupt") ||
-         life.exception.starts_with("SystemExit");
-}
+bool was_asked_to_stop(const RankLife& life) { return told_to_end(life) || life.exception.starts_with("SystemExit"); }
 
 int64_t moment_of(const RankLife& life) { return life.exception_ns ? life.exception_ns : life.end_ns; }
 
