@@ -19,6 +19,7 @@
 #include "agent/live_runs.h"
 #include "agent/pid_watch.h"
 #include "agent/pipeline.h"
+#include "agent/report_files.h"
 #include "agent/ring_watch.h"
 #include "agent/run_folder.h"
 #include "agent/run_report.h"
@@ -468,7 +469,7 @@ void Agent::learn_exit(Snapshot& snapshot) {
   if (!end_.wait_status) return;
   snapshot.run.exit_code = shell_code(*end_.wait_status);
   snapshot.run.status = run_status(snapshot, pipeline_, end_);
-  write_report(snapshot, config_, folder_);
+  (void)write_report(snapshot, config_.formats, folder_);
 }
 
 bool Agent::over(uint64_t now_ns) {
@@ -542,7 +543,7 @@ void Agent::finish() {
   hand_over_the_rest();
   nodes_.judge(pipeline_.engine());
   Snapshot snapshot = final_snapshot(pipeline_, host_, nodes_, config_, end_);
-  const std::string text = write_report(snapshot, config_, folder_);
+  const std::string text = write_report(snapshot, config_.formats, folder_).text;
   state_loss_once();
   channel_.send(FrameType::kSummary, text);
   if (config_.attached && !folder_ && !config_.shm_dir.empty()) {  // the process shows it before it is gone

@@ -7,8 +7,6 @@
 
 #include "base/file.h"
 #include "base/subprocess.h"
-#include "report/reporters.h"
-#include "report/summary_text.h"
 
 namespace stepscope {
 namespace {
@@ -79,27 +77,6 @@ Snapshot final_snapshot(Pipeline& pipeline, const HostWatch& host, const JobNode
   Snapshot snapshot = assemble(pipeline.engine(), context);
   snapshot.run.status = run_status(snapshot, pipeline, end);  // a hang that was found is a part of it
   return snapshot;
-}
-
-std::string write_report(const Snapshot& snapshot, const AgentConfig& config, RunFolder& folder) {
-  TextOptions options;
-  const Reporter* text = nullptr;  // comes last, since it names the others' files
-  for (const Reporter& reporter : reporters()) {
-    const bool asked = std::find(config.formats.begin(), config.formats.end(), reporter.name) != config.formats.end();
-    if (reporter.render == summary_text)
-      text = &reporter;
-    else if ((reporter.always || asked) && folder.write(std::string(reporter.file), reporter.render(snapshot, {})))
-      options.files.emplace_back(reporter.file);
-  }
-  if (folder) options.folder = folder.path();
-  options.files.emplace_back(text->file);
-  std::string page = text->render(snapshot, options);
-  if (!folder.write(options.files.back(), page)) {
-    options.files.pop_back();
-    if (options.files.empty()) options.folder.clear();
-    page = text->render(snapshot, options);  // names only what is really there
-  }
-  return page;
 }
 
 std::string manifest_json(const AgentConfig& config, const std::string& status, const RunEnd& end,

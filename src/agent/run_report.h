@@ -1,4 +1,4 @@
-// What remains of a run: its last snapshot as files in the run's folder and as text for the terminal.
+// What the agent says of a run at its end: how it ended, its last snapshot, its manifest.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,6 @@
 #include "agent/host_watch.h"
 #include "agent/job_nodes.h"
 #include "agent/pipeline.h"
-#include "agent/run_folder.h"
 #include "diagnose/snapshot.h"
 
 namespace stepscope {
@@ -27,9 +26,6 @@ std::string run_status(const Snapshot& snapshot, const Pipeline& pipeline, const
 // The whole snapshot: RunInfo complete, what was sampled and the reasons of recorders that stayed off included.
 Snapshot final_snapshot(Pipeline& pipeline, const HostWatch& host, const JobNodes& nodes, const AgentConfig& config,
                         const RunEnd& end);
-
-// Writes the summary in the formats of every run and those that were asked for. Returns the text.
-std::string write_report(const Snapshot& snapshot, const AgentConfig& config, RunFolder& folder);
 
 // manifest.json: what the run is, before it has a verdict and after. With identity and death of each rank process.
 std::string manifest_json(const AgentConfig& config, const std::string& status, const RunEnd& end,

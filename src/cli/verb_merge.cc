@@ -5,11 +5,11 @@
 #include <utility>
 #include <vector>
 
+#include "agent/report_files.h"
 #include "base/file.h"
 #include "cli/agent_link.h"
 #include "cli/load_run.h"
 #include "cli/verbs.h"
-#include "report/reporters.h"
 #include "report/summary_json.h"
 #include "report/summary_read.h"
 #include "report/summary_text.h"
@@ -102,19 +102,13 @@ int verb_merge(const MergeVerb& verb) {
     say("no run.db is written: steps of these runs were thinned out");
   }
 
-  TextOptions options;
-  options.folder = verb.output;
-  std::string page;
-  for (const Reporter& reporter : reporters()) {
-    if (!reporter.always && !(verb.html && reporter.name == "html")) continue;
-    const bool text = reporter.render == summary_text;  // comes last and names the files
-    options.files.emplace_back(reporter.file);
-    page = reporter.render(*snapshot, text ? options : TextOptions{});
-    if (Status status = write_file_atomic(path_join(verb.output, std::string(reporter.file)), page); !status)
-      return say(status.error().message), 1;
-  }
-  options.color = ::isatty(STDOUT_FILENO);
-  return write_all(STDOUT_FILENO, reporter_named("text")->render(*snapshot, options), "stdout") ? 0 : 1;
+  std::vector<std::string> asked;
+  if (verb.html) asked.emplace_back("html");
+  RunFolder folder(verb.output);
+  WrittenReport report = write_report(*snapshot, asked, folder);
+  if (const std::string& error = folder.first_error(); !error.empty()) return say(error), 1;
+  report.places.color = ::isatty(STDOUT_FILENO);
+  return write_all(STDOUT_FILENO, summary_text(*snapshot, report.places), "stdout") ? 0 : 1;
 }
 
 }  // namespace stepscope
