@@ -7,6 +7,7 @@
 
 #include "base/fd.h"
 #include "base/file.h"
+#include "base/host_name.h"
 #include "base/random_hex.h"
 #include "cli/agent_link.h"
 #include "cli/load_run.h"
@@ -57,12 +58,6 @@ std::optional<LoadedSnapshot> told_by_large_run(const std::string& path) {
                         "last steps in"};
 }
 
-std::string machine_name() {
-  char name[256] = {};
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
-
 }  // namespace
 
 Result<LoadedSnapshot> load_for_server(const std::string& path) {
@@ -93,7 +88,7 @@ int verb_serve(const ServeVerb& verb) {
   options.event_interval_ms = 1000;
   options.hosts = {verb.allow_hosts.begin(), verb.allow_hosts.end()};
   options.hosts.insert(verb.host);
-  if (verb.host != "127.0.0.1" && verb.host != "::1") options.hosts.insert(machine_name());
+  if (verb.host != "127.0.0.1" && verb.host != "::1") options.hosts.insert(host_name());
   options.shelf = std::move(*shelf);
   auto server = Server::start(std::move(options));
   if (!server) return say(server.error().message), kExitUsage;

@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <map>
 #include <optional>
 #include <vector>
 
+#include "base/host_name.h"
 #include "sampler/cgroup.h"
 #include "sampler/devices.h"
 #include "sampler/host.h"
@@ -28,11 +28,6 @@ constexpr size_t kMaxCgroups = 64;
 // start.
 constexpr double kMapsShare = 0.002;
 constexpr double kMapsReserveNs = 300e6;
-
-std::string this_host() {
-  std::array<char, 256> text{};
-  return ::gethostname(text.data(), text.size() - 1) == 0 ? text.data() : "";
-}
 
 }  // namespace
 
@@ -53,7 +48,7 @@ struct Sampler::Impl {
         host(options.roots, options.series_capacity),
         tree(options.roots.proc),
         devices(options.nvml, options.device_interval_ns, options.series_capacity),
-        hostname(this_host()) {
+        hostname(host_name()) {
     options.maps_interval_ns = std::max(options.maps_interval_ns, kMinMapsIntervalNs);
   }
 
