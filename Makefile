@@ -27,7 +27,7 @@ export STEPSCOPE_BIN ?= $(abspath $(BIN))
 export STEPSCOPE_PYTHON ?= $(abspath $(PY))
 export STEPSCOPE_BUILD_DIR ?= $(CURDIR)/build/dev
 
-.PHONY: help setup wheel pythons build demo test test-fast test-long unit matrix thirdparty soak bench lint format asan tsan gpu-test fuzz fuzz-coverage clean distclean
+.PHONY: help setup wheel pythons build demo test test-fast test-long fault-bench unit matrix thirdparty soak bench lint format asan tsan gpu-test fuzz fuzz-coverage clean distclean
 .DEFAULT_GOAL := help
 
 help: ## this list

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -118,11 +119,29 @@ def test_every_room_is_described() -> None:
     assert rooms <= described
 
 
-def test_make_targets_in_documents_exist() -> None:
-    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
-    for document in DOCUMENTS:
-        for target in re.findall(r"(?:^    |`)make ([a-z-]+)", document.read_text(), re.M):
-            assert target in targets, f"{document.name}: make {target}"
+def make_calls() -> set[tuple[str, ...]]:
+    """Target and settings of every `make` in the documents."""
+    call = re.compile(r"(?:^    |`)(?:[A-Z_]+=\S+ )?make ([a-z-]+(?: [A-Z_]+=[\w./-]+)*)", re.M)
+    return {tuple(words.split()) for document in DOCUMENTS for words in call.findall(document.read_text())}
+
+
+@pytest.mark.parametrize("words", sorted(make_calls()), ids=" ".join)
+def test_make_knows_every_call_in_documents(words: tuple[str, ...]) -> None:
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    done = subprocess.run(["make", "-n", *words], cwd=ROOT, env=env, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_files_named_in_documents_exist(document: Path) -> None:
+    folders = "|".join(p.name for p in ROOT.iterdir() if p.is_dir() and not p.name.startswith("."))
+    rooms = "|".join(p.name for p in (ROOT / "src").iterdir() if p.is_dir())
+    text, kinds = document.read_text(), "py|sh|h|cc|md|def|toml|json|scn"
+    for name in re.findall(rf"(?<![\w./-])((?:{folders})/[\w./-]+\.(?:{kinds}))\b", text):
+        known = "NAME" in name or (ROOT / name).exists() or (document.parent / name).exists()
+        assert known, f"{document.name}: {name}"
+    for name in re.findall(rf"(?<![\w./-])((?:{rooms})/\w+\.(?:h|cc|def))\b", text):
+        assert (ROOT / "src" / name).exists(), f"{document.name}: {name}"
 
 
 def test_schema_lists_the_categories_of_the_ledger() -> None:

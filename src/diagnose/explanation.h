@@ -2,9 +2,9 @@
 // takes its core, a bound of the whole job and the collectives in it. Here each is either a root, which owns what it
 // costs, or the effect of a root (explained_by), which is shown under it, not counted again and never primary.
 //
-//   claim(f)     the categories of the ledger that f's cost is time of; of ranks that others wait for, their waiting
-//   too a beside b   they claim a category in common, of the same ranks or of the whole job order        what is named
-//   closely owns first: ranks and events before what sums up (kSumsUp), dearer before cheaper
+//   claim(f)     the categories of the ledger that f's cost is time of; of ranks that others wait for, waiting, too
+//   a beside b   they claim a category in common, of the same ranks or of the whole job
+//   order        what is named closely owns first: ranks and events before sums (kSumsUp), dearer before cheaper
 //
 // In this order each finding owns what is left of its cost by those beside it. Where they own half of it or more it is
 // the effect of the one that owns most. All roots together own no more than the whole time. A kind that shows the
