@@ -4,14 +4,16 @@
 cd "$(dirname "$0")/.." || exit 2
 bin="${STEPSCOPE_VENV:-.venv}/bin"
 tool="$bin/clang-format"
-[ -x "$tool" ] || "$bin/python" -m pip install --quiet --disable-pip-version-check -r tools/lint_requirements.txt || exit 2
+"$tool" --version >/dev/null 2>&1 ||
+  "$bin/python" -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps -r tools/lint_requirements.txt || exit 2
 files=$(find src include -name '*.h' -o -name '*.cc')
 if [ "$1" = --fix ]; then
   # shellcheck disable=SC2086
   exec "$tool" -i $files
 fi
 # shellcheck disable=SC2086
-changed=$("$tool" --dry-run $files 2>&1 | grep -oE '^[^: ]+\.(h|cc):' | sort -u)
+said=$("$tool" --dry-run $files 2>&1) || { echo "$said" | tail -n 3; exit 2; }
+changed=$(echo "$said" | grep -oE '^[^: ]+\.(h|cc):' | sort -u)
 [ -z "$changed" ] && exit 0
 echo "lint: not formatted (make format does it): $changed"
 exit 1
