@@ -104,7 +104,7 @@ bench: build ## what it costs: benchmarks of the rooms, overhead on real trainin
 	@for b in $$(ls bench/*.py | grep -Ev '_job\.py$$|overhead\.py$$'); do echo "== $$b"; $(PY) $$b || exit 1; done
 	$(PY) bench/overhead.py --pairs $(PAIRS) --write
 
-lint: setup ## arrows between rooms, symbols of the recorder, layout and types of C++, Python and shell
+lint: setup ## arrows between rooms, symbols of the recorder, layout and types of C++, Python and shell; clang-tidy over what differs from main (LINT_ALL=1: over all)
 	@$(PY) -m pip install --quiet --disable-pip-version-check -r tools/lint_requirements.txt
 	tools/check_layers.py
 	tools/kinds.py
@@ -112,6 +112,7 @@ lint: setup ## arrows between rooms, symbols of the recorder, layout and types o
 	@if [ -f build/wheel/src/recorder/libss_recorder.a ]; then set -x; tools/check_symbols.py build/wheel/src/recorder/libss_recorder.a; \
 	else echo "lint: recorder is not built, its symbols are not checked"; fi
 	@STEPSCOPE_VENV=$(VENV) tools/check_format.sh
+	@STEPSCOPE_VENV=$(VENV) JOBS=$(JOBS) tools/check_tidy.sh
 	$(VENV)/bin/ruff check $(PYTHON_FOLDERS)
 	$(VENV)/bin/ruff format --check --quiet $(PYTHON_FOLDERS)
 	$(PY) -m mypy

@@ -374,7 +374,7 @@ HangWatch::News HangWatch::look(Pipeline& pipeline, uint64_t now_ns, const std::
     each_rank_anywhere(pipeline,
                        [&](const RankSource& source) { at_verdict_[source.identity().rank] = progress_of(source); });
   }
-  verdict_ = std::move(*found);
+  verdict_ = std::move(found);
   standing_ = std::move(job);
   pipeline.engine().set_hang(*verdict_);
   return changed ? News{block_of(*verdict_), verdict_->kind == FindingKind::kHang} : News{};

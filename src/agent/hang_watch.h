@@ -48,7 +48,7 @@ class HangWatch {
     bool verdict = false;  // a job was found standing, or for another reason than before
   };
 
-  explicit HangWatch(Options options) : options_(std::move(options)) {}
+  explicit HangWatch(Options options) : options_(options) {}
 
   // `starting`: ranks by their environment that have no black box yet. `elsewhere`: where ranks of other nodes stand,
   // asked once some here are suspected; may be null.

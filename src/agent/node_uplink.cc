@@ -80,13 +80,13 @@ struct Way {
     stream.expires_after(kConnectTime);
     const auto [error, endpoint] = co_await stream.async_connect(found, kNoThrow);
     if (error) co_return "cannot reach " + host_field() + ": " + error.message();
-    stream.socket().set_option(tcp::no_delay(true), failed);
+    (void)stream.socket().set_option(tcp::no_delay(true), failed);
     co_return "";
   }
 
   void disconnect() {
     boost::system::error_code ignored;
-    stream.socket().close(ignored);
+    (void)stream.socket().close(ignored);
   }
 
   // What came back, or what is wrong.
@@ -127,7 +127,7 @@ struct Way {
   enum class Next { kDone, kAgain, kNever };
 
   Next note(const std::expected<http::response<http::string_body>, std::string>& answer) {
-    const std::lock_guard lock(mutex);
+    const std::scoped_lock lock(mutex);
     const auto down = [&](std::string why) {
       state = was_up ? NodeUplink::State::kDown : NodeUplink::State::kConnecting;
       reason = std::move(why);
@@ -159,7 +159,7 @@ struct Way {
     for (;;) {
       std::optional<std::string> body;
       {
-        const std::lock_guard lock(mutex);
+        const std::scoped_lock lock(mutex);
         body = frame;
       }
       if (!body) {
@@ -197,12 +197,12 @@ class HttpUplink : public NodeUplink {
   }
 
   bool idle() const override {
-    const std::lock_guard lock(way_->mutex);
+    const std::scoped_lock lock(way_->mutex);
     return !way_->frame && !way_->reply && way_->state != State::kRefused;
   }
   void send(std::string frame) override {
     {
-      const std::lock_guard lock(way_->mutex);
+      const std::scoped_lock lock(way_->mutex);
       way_->frame = std::move(frame);
     }
     asio::post(way_->io, [way = way_.get()] { way->wake.cancel(); });
@@ -210,18 +210,18 @@ class HttpUplink : public NodeUplink {
   bool answer(FrameReply& reply) override {
     uint64_t count = 0;
     if (way_->event) (void)!::read(way_->event.get(), &count, sizeof count);
-    const std::lock_guard lock(way_->mutex);
+    const std::scoped_lock lock(way_->mutex);
     if (!way_->reply) return false;
     reply = std::move(*way_->reply);
     way_->reply.reset();
     return true;
   }
   State state() const override {
-    const std::lock_guard lock(way_->mutex);
+    const std::scoped_lock lock(way_->mutex);
     return way_->state;
   }
   std::string reason() const override {
-    const std::lock_guard lock(way_->mutex);
+    const std::scoped_lock lock(way_->mutex);
     return way_->reason;
   }
   int fd() const override { return way_->event.get(); }

@@ -83,7 +83,7 @@ void RankTail::end(uint64_t now_ns, std::optional<int> wait_status) {
   while (drain(now_ns, true) >= reader_.capacity()) {
     if (records_.empty()) break;  // a writer that will not stop is no dead one
   }
-  int64_t end_ns = static_cast<int64_t>(now_ns);
+  auto end_ns = static_cast<int64_t>(now_ns);
   if (before_ && before_->death_ns > 0) end_ns = before_->death_ns;
   builder_.finish(end_ns);
   const size_t before = ready_.size();

@@ -20,7 +20,7 @@ void Log::line(std::string_view text) {
     }
   }
   const uint64_t now_ns = realtime_ns();
-  const time_t seconds = static_cast<time_t>(now_ns / 1'000'000'000);
+  const auto seconds = static_cast<time_t>(now_ns / 1'000'000'000);
   tm utc;
   gmtime_r(&seconds, &utc);
   char stamp[40];

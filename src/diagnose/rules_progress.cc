@@ -210,7 +210,7 @@ void judge_progress(const RuleInput& in, std::vector<Finding>& out) {
   Dead dead;
   for (const auto& [rank, life] : *in.lives)
     if (life.ended && (!life.clean_exit || !life.exception.empty()) && !was_asked_to_stop(life))
-      dead.push_back({rank, &life});
+      dead.emplace_back(rank, &life);
   if (dead.empty()) {
     if (in.failed_command && in.over && in.steps_closed == 0) out.push_back(command_failed(in, *in.failed_command));
     return;

@@ -62,7 +62,7 @@ const CudaApi* find_cuda_api(std::string& reason) {
   if (const CudaApi* api = g_api.load(std::memory_order_acquire)) return api;
   static std::mutex mutex;
   static CudaApi table;
-  const std::lock_guard lock(mutex);
+  const std::scoped_lock lock(mutex);
   if (const CudaApi* api = g_api.load(std::memory_order_acquire)) return api;
   void* library = open_library(reason);
   if (!library || !load_cuda_api(library, table, reason)) return nullptr;

@@ -53,9 +53,9 @@ int64_t stream_time(Device& d, void* stream) {
   return it == d.busy.end() || it->second < now ? now : it->second;
 }
 
-#define LOCKED(name)                   \
-  Device& d = device();                \
-  const std::lock_guard lock(d.mutex); \
+#define LOCKED(name)                    \
+  Device& d = device();                 \
+  const std::scoped_lock lock(d.mutex); \
   if (const int code = d.failure(name)) return code
 #define NEEDS_CONTEXT             \
   if (!t_context) {               \
@@ -181,7 +181,7 @@ int cuStreamSynchronize(void*) {
 
 void fake_cuda_reset() {
   Device& d = device();
-  const std::lock_guard lock(d.mutex);
+  const std::scoped_lock lock(d.mutex);
   d.drift_ppm = 0;
   d.offset_ns = 0;
   d.manual_ns = -1;
@@ -193,44 +193,44 @@ void fake_cuda_reset() {
 void fake_cuda_context(void* context) { t_context = context; }
 void fake_cuda_clock(double drift_ppm, int64_t offset_ns) {
   Device& d = device();
-  const std::lock_guard lock(d.mutex);
+  const std::scoped_lock lock(d.mutex);
   d.drift_ppm = drift_ppm;
   d.offset_ns = offset_ns;
   d.manual_ns = -1;
 }
 void fake_cuda_manual(int64_t gpu_ns) {
   Device& d = device();
-  const std::lock_guard lock(d.mutex);
+  const std::scoped_lock lock(d.mutex);
   d.manual_ns = gpu_ns;
 }
 int64_t fake_cuda_now() {
   Device& d = device();
-  const std::lock_guard lock(d.mutex);
+  const std::scoped_lock lock(d.mutex);
   return d.now();
 }
 void fake_cuda_work(void* stream, int64_t duration_ns) {
   Device& d = device();
-  const std::lock_guard lock(d.mutex);
+  const std::scoped_lock lock(d.mutex);
   d.busy[stream] = stream_time(d, stream) + duration_ns;
 }
 int64_t fake_cuda_busy_until(void* stream) {
   Device& d = device();
-  const std::lock_guard lock(d.mutex);
+  const std::scoped_lock lock(d.mutex);
   return stream_time(d, stream);
 }
 void fake_cuda_capture(void* stream, int on) {
   Device& d = device();
-  const std::lock_guard lock(d.mutex);
+  const std::scoped_lock lock(d.mutex);
   on ? (void)d.capturing.insert(stream) : (void)d.capturing.erase(stream);
 }
 void fake_cuda_fail(const char* function, int code, int times) {
   Device& d = device();
-  const std::lock_guard lock(d.mutex);
+  const std::scoped_lock lock(d.mutex);
   d.failures[function] = {code, times};
 }
 FakeCudaCounts fake_cuda_counts() {
   Device& d = device();
-  const std::lock_guard lock(d.mutex);
+  const std::scoped_lock lock(d.mutex);
   return d.counts;
 }
 }

@@ -28,7 +28,7 @@ std::atomic<uint64_t> g_inits{0}, g_starts{0}, g_stops{0}, g_states{0}, g_finals
 Node* make_node() {
   static std::mutex mutex;
   static auto* nodes = new std::deque<Node>;
-  const std::lock_guard lock(mutex);
+  const std::scoped_lock lock(mutex);
   return &nodes->emplace_back();
 }
 

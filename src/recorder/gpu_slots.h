@@ -22,7 +22,7 @@ class FreeList {
   uint32_t pop() noexcept {
     uint64_t head = head_.load(std::memory_order_acquire);
     while (true) {
-      const uint32_t slot = static_cast<uint32_t>(head);
+      const auto slot = static_cast<uint32_t>(head);
       if (slot == kNoSlot) return kNoSlot;
       const uint64_t next = next_[slot].load(std::memory_order_relaxed) | ((head >> 32) + 1) << 32;
       if (head_.compare_exchange_weak(head, next, std::memory_order_acq_rel, std::memory_order_acquire)) return slot;
@@ -58,7 +58,7 @@ class PendingQueue {
     uint64_t at = tail_.load(std::memory_order_relaxed);
     while (true) {
       Cell& cell = cells_[at & (N - 1)];
-      const int64_t lead = static_cast<int64_t>(cell.turn.load(std::memory_order_acquire) - at);
+      const auto lead = static_cast<int64_t>(cell.turn.load(std::memory_order_acquire) - at);
       if (lead < 0) return false;
       if (lead > 0) {
         at = tail_.load(std::memory_order_relaxed);

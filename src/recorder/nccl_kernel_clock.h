@@ -20,7 +20,7 @@ class KernelClock {
       previous_.store(current_.load(std::memory_order_relaxed), std::memory_order_relaxed);
       current_.store(kNone, std::memory_order_relaxed);
     }
-    const int64_t offset = static_cast<int64_t>(now_ns - timer_ns);
+    const auto offset = static_cast<int64_t>(now_ns - timer_ns);
     int64_t least = current_.load(std::memory_order_relaxed);
     while (offset < least && !current_.compare_exchange_weak(least, offset, std::memory_order_relaxed)) {}
   }

@@ -41,7 +41,7 @@ Plugin* Plugin::find_or_make() noexcept {
 }
 
 void Plugin::reset_for_test() noexcept {
-  static auto* retired = new std::vector<Plugin*>;
+  static auto* retired = new std::vector<Plugin*>;  // NOLINT(bugprone-unhandled-exception-at-new): tests alone
   retired->push_back(g_plugin.exchange(nullptr));
 }
 
@@ -52,7 +52,7 @@ void Plugin::init(void** context, int* mask, const CommView& view) noexcept {
   try {
     join(context, mask, view, comm);
   } catch (...) {  // no memory: this communicator stays unseen
-    const std::lock_guard lock(setup_);
+    const std::scoped_lock lock(setup_);
     if (comm) comms_.remove(comm->number.load(std::memory_order_relaxed));
     if (mask_ == mask) mask_ = nullptr;
     __atomic_store_n(mask, 0, __ATOMIC_RELAXED);
@@ -61,7 +61,7 @@ void Plugin::init(void** context, int* mask, const CommView& view) noexcept {
 
 void Plugin::join(void** context, int* mask, const CommView& view, Comm*& comm) {
   if (g_forked.load(std::memory_order_relaxed)) return;
-  const std::lock_guard lock(setup_);
+  const std::scoped_lock lock(setup_);
   if (!published_) {
     choice_ = choose_mode(view.api);
     if (!gpu_has_reader()) choice_.mode = Mode::kOff, choice_.reason = "the recorder is off";
@@ -94,7 +94,7 @@ void Plugin::join(void** context, int* mask, const CommView& view, Comm*& comm) 
 
 void Plugin::finalize(void* context) noexcept {
   if (g_forked.load(std::memory_order_relaxed)) return;
-  const std::lock_guard lock(setup_);
+  const std::scoped_lock lock(setup_);
   const auto handle = reinterpret_cast<Handle>(context);
   Comm* comm = comms_.find(handle);
   if (!comm) return;

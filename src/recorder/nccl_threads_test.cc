@@ -51,7 +51,7 @@ TEST_F(NcclPlugin, AProxyThreadReportsWhileTheAppEnqueuesAndFinalizes) {
     while (!done) {
       std::vector<FakeNccl::Task> tasks;
       {
-        const std::lock_guard lock(mutex);
+        const std::scoped_lock lock(mutex);
         tasks.swap(shared);
       }
       for (const auto& task : tasks)
@@ -68,7 +68,7 @@ TEST_F(NcclPlugin, AProxyThreadReportsWhileTheAppEnqueuesAndFinalizes) {
     nccl.run(comm, {{.func = "AllReduce"}}, kStream);
     ++enqueued;
     const auto tasks = nccl.take_tasks();
-    const std::lock_guard lock(mutex);
+    const std::scoped_lock lock(mutex);
     shared.insert(shared.end(), tasks.begin(), tasks.end());
   }
   nccl.comm_finalize(comm);

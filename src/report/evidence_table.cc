@@ -26,7 +26,7 @@ EvidenceRow row_over_ranks(std::string name, const std::vector<std::pair<int, st
     if (!value || !std::isfinite(*value)) continue;
     values.push_back(*value);
     if (!row.worst || *value > *row.worst) {
-      row.worst = *value;
+      row.worst = value;
       row.worst_rank = rank;
     }
   }

@@ -11,7 +11,7 @@ FrameGate::FrameGate(std::string secret)
 
 bool FrameGate::put(std::string bytes, Answer answer) {
   {
-    const std::lock_guard lock(mutex_);
+    const std::scoped_lock lock(mutex_);
     if (closed_ || waiting_.size() >= kMaxWaiting || bytes_ + bytes.size() > kMaxWaitingBytes) return false;
     bytes_ += bytes.size();
     waiting_.push_back({std::move(bytes), std::move(answer)});
@@ -26,7 +26,7 @@ size_t FrameGate::serve(const std::function<FrameReply(std::string_view)>& take)
   if (event_) (void)!::read(event_.get(), &count, sizeof count);
   std::deque<Entry> taken;
   {
-    const std::lock_guard lock(mutex_);
+    const std::scoped_lock lock(mutex_);
     taken.swap(waiting_);
     bytes_ = 0;
   }
@@ -36,7 +36,7 @@ size_t FrameGate::serve(const std::function<FrameReply(std::string_view)>& take)
 
 void FrameGate::close() {
   std::deque<Entry> dropped;
-  const std::lock_guard lock(mutex_);
+  const std::scoped_lock lock(mutex_);
   closed_ = true;
   dropped.swap(waiting_);
   bytes_ = 0;

@@ -21,13 +21,13 @@ class LiveSlot {
   };
 
   void put(std::shared_ptr<const Snapshot> snapshot, std::shared_ptr<const HostFacts> host = nullptr) {
-    const std::lock_guard lock(mutex_);
+    const std::scoped_lock lock(mutex_);
     state_ = {std::move(snapshot), std::move(host), state_.version + 1};
   }
   // Also says that somebody looks.
   State get(uint64_t now_ns) {
     looked_ns_.store(now_ns, std::memory_order_relaxed);
-    const std::lock_guard lock(mutex_);
+    const std::scoped_lock lock(mutex_);
     return state_;
   }
   // Somebody has looked within the last kLookNs.
