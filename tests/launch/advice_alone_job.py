@@ -72,24 +72,7 @@ def small_samples() -> None:
     train(DataLoader(Rows(1024 * 200), batch_size=1024), 200, width=128)  # long enough that the host was sampled
 
 
-def piecewise(pieces: int) -> None:
-    """A product of 4096 factors in so many pieces: the same arithmetic in few operators or in very many."""
-    weight = torch.nn.Parameter(torch.ones(4096))
-    optimizer = torch.optim.SGD([weight], lr=1e-3)
-    for _ in range(60):
-        optimizer.zero_grad()
-        model = torch.nn.Identity()
-        parts = model(weight).chunk(pieces)
-        total = parts[0].sum()
-        for part in parts[1:]:
-            total = total * 0.5 + part.square().sum()
-        total.backward()
-        optimizer.step()
-
-
 habits = {
-    "pieces": lambda: piecewise(512),
-    "few_pieces": lambda: piecewise(2),
     "anomaly": anomaly,
     "table": table,
     "sparse_table": lambda: table(sparse=True),

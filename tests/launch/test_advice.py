@@ -99,16 +99,6 @@ def test_switches_that_were_left_on(launch: Launch) -> None:
 
 
 @pytest.mark.slow
-def test_a_loop_over_small_operators(launch: Launch) -> None:
-    (bound,) = findings(alone(launch, "pieces"), "HOST_BOUND")
-    assert bound["cause"] == "small_operators" and bound["severity"] in ("warn", "crit")
-    figures = {e["name"]: e["value"] for e in bound["evidence"]}
-    # Of each piece a square, a sum, a product, an addition; chunk, mean and the parameter are some more.
-    assert 4 * 511 <= figures["operators_per_step"] <= 5 * 512 + 10
-    assert not findings(alone(launch, "few_pieces"), "HOST_BOUND")
-
-
-@pytest.mark.slow
 def test_a_table_of_which_little_is_used(launch: Launch) -> None:
     summary = alone(launch, "table")
     (advice,) = [f for f in findings(summary, "ADVICE") if f["cause"] == "dense_embedding"]
