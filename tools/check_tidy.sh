@@ -11,6 +11,7 @@ if [ -n "${LINT_ALL:-}" ]; then
   changed=$(find src -name '*.cc')
 else
   base=$(git merge-base HEAD "${LINT_BASE:-main}" 2>/dev/null || git rev-parse HEAD)
+  [ "$base" = "$(git rev-parse HEAD)" ] && base=$(git rev-parse HEAD~1 2>/dev/null || echo "$base")  # on main: its newest commit
   changed=$( (git diff --name-only "$base" -- src; git ls-files --others --exclude-standard -- src) | sed 's/\.h$/.cc/' | sort -u)
 fi
 files=""

@@ -17,7 +17,8 @@ bool forward_begins(OpenRank& rank, const Event& e, int64_t t, OpenSpan& span) {
     if (!rank.stack.covered()) rank.training_work();
     return true;
   }
-  const bool works_for_step = !grad && !nested && rank.modes.works_for_step(e.a);
+  const bool of_validation = rank.loaders.newest() && rank.loaders.evaluates(rank.loaders.newest());
+  const bool works_for_step = !grad && !nested && !of_validation && rank.modes.works_for_step(e.a);
   if (!evaluates && (!rank.started || trainer || nested || works_for_step)) return true;
   rank.loss_gap = false;
   if (!rank.stack.covered()) rank.evaluation_work();

@@ -6,7 +6,7 @@
 namespace stepscope {
 
 struct FrameReply {
-  int status = 200;  // 200 taken in, 400 no frame, 409 of another version
+  int status = 200;  // 200 taken in; else an HTTP status: no frame, another version, too large, too many
   std::string body;  // of 200: bytes for the sender; else one line for people
 };
 

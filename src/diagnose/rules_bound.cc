@@ -3,7 +3,9 @@
 // Time without a name is told by what the training thread did in it, as its CPU time says, where there is no device
 // that stands still meanwhile:
 //
-//   waiting   the thread was on no core, and no wait that has a name explains that: an upper bound of what was waited
+//   waiting   the thread was on no core, and no wait that has a name explains that. What a named wait computes (taking
+//   a
+//             batch over) is taken off it as well, so that it may be more
 //   own work  the rest: code of the program between the phases (acting, making batches, metrics). It is a part of many
 //             loops, and graded later than waiting
 //
@@ -45,7 +47,7 @@ struct Once {
 
 Once without_longest(const RuleInput& in) {
   struct Sums {
-    double all_ms = 0, wall_ms = 0, longest_ms = 0;
+    double all_ms = 0, wall_ms = 0, longest_ms = 0, of_longest_ms = 0;  // of_longest: as all_ms counts it
   };
   std::map<int, Sums> by_rank;
   Once once;
@@ -56,12 +58,12 @@ Once without_longest(const RuleInput& in) {
       Sums& sums = by_rank[cell.rank];
       sums.all_ms += ms * in.rows.weights[i];
       sums.wall_ms += static_cast<double>(cell.wall_ms) * in.rows.weights[i];
-      sums.longest_ms = std::max(sums.longest_ms, ms);
+      if (ms > sums.longest_ms) sums.longest_ms = ms, sums.of_longest_ms = ms * in.rows.weights[i];
       if (ms > longest_ms) longest_ms = ms, once.step = static_cast<int64_t>(in.rows.rows[i]->step);
     }
   std::vector<double> shares;
   for (const auto& [rank, sums] : by_rank)
-    if (sums.wall_ms > 0) shares.push_back((sums.all_ms - sums.longest_ms) / sums.wall_ms);
+    if (sums.wall_ms > 0) shares.push_back((sums.all_ms - sums.of_longest_ms) / sums.wall_ms);
   if (!shares.empty()) once.steady_share = lower_median(std::move(shares));
   return once;
 }

@@ -59,9 +59,8 @@ std::string title_of(const RuleInput& in, double unresolved, bool groups_unknown
 
 std::string action_of(const RuleInput& in, bool groups_unknown) {
   if (groups_unknown)
-    return "With torch 2.14 and newer the members of each operation's group are known; before, compare what the ranks "
-           "do "
-           "between the operations they wait in (Ranks table, py-spy dump)";
+    return "See the observer section; the members of groups are known with torch 2.14 and newer. Else compare what the "
+           "ranks do between the operations they wait in (Ranks table, py-spy dump)";
   return in.half_seen() ? "Observe the job's other nodes too; a verdict about the whole job needs every rank"
                         : "See the observer section for what was not seen and why";
 }

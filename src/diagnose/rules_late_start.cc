@@ -97,13 +97,26 @@ Late to_operation(const RuleInput& in, double least_s) {
   return latest;
 }
 
+// Ranks that joined later than the others, and met nobody there, are as late at the next place.
+double already_late_s(const RuleInput& in, const std::vector<int>& ranks) {
+  std::map<int, double> times;
+  std::vector<double> all;
+  for (const auto& [rank, life] : *in.lives)
+    if (life.init_begin_ns) all.push_back(times[rank] = static_cast<double>(life.init_begin_ns) * kFromNs);
+  double most_s = 0;
+  for (const int rank : ranks)
+    if (const auto at = times.find(rank); at != times.end()) most_s = std::max(most_s, at->second - lower_median(all));
+  return most_s;
+}
+
+// Of the whole run; 0 where nobody told when it began.
 double run_s_of(const RuleInput& in) {
   int64_t run_begin = INT64_MAX, run_end = 0;
   for (const auto& [rank, life] : *in.lives) {
     if (life.process_start_ns) run_begin = std::min(run_begin, life.process_start_ns);
     run_end = std::max({run_end, life.last_step_ns, life.end_ns});
   }
-  return static_cast<double>(run_end - run_begin) * kFromNs;
+  return run_begin == INT64_MAX ? 0 : static_cast<double>(run_end - run_begin) * kFromNs;
 }
 
 }  // namespace
@@ -111,13 +124,14 @@ double run_s_of(const RuleInput& in) {
 void judge_late_start(const RuleInput& in, std::vector<Finding>& out) {
   const double run_s = run_s_of(in);
   const double after_init_s =
-      in.over ? std::min(in.limits->late_start_s,
-                         std::max(in.limits->late_start_short_s, in.limits->late_start_short_share * run_s))
-              : in.limits->late_start_s;
+      in.over && run_s > 0 ? std::min(in.limits->late_start_s, std::max(in.limits->late_start_short_s,
+                                                                        in.limits->late_start_short_share * run_s))
+                           : in.limits->late_start_s;
   // Who is late at one place is so at the next, unless the first holds the others up: then it is told there.
   Late late = to_process_group(in);
   for (Late other : {to_place(in, after_init_s), to_operation(in, after_init_s)})
-    if (other.by_s > in.limits->late_start_again_factor * late.by_s) late = std::move(other);
+    if (other.by_s > in.limits->late_start_again_factor * std::max(late.by_s, already_late_s(in, other.ranks)))
+      late = std::move(other);
   if (late.ranks.empty()) return;
   FindingBuilder f = in.finding(FindingKind::kLateStart);
   f.about(late.ranks).in(Category::kStartup);

@@ -308,7 +308,9 @@ bool has_roles(const RuleInput& in) {
 }
 
 // Any ranks that stand apart from the others and are late together.
-void judge_sets(const RuleInput& in, std::vector<Finding>& said, std::set<int>& told) {
+// `alone`: what is to be said of ranks by themselves. A set in which one rank costs as much alone is that rank's.
+void judge_sets(const RuleInput& in, const std::map<int, Finding>& alone, std::vector<Finding>& said,
+                std::set<int>& told) {
   if (in.half_seen() || has_roles(in)) return;
   for (const std::vector<int>& ranks : late_sets(in.baseline, static_cast<size_t>(in.limits->straggler_block_steps))) {
     if (std::ranges::any_of(ranks, [&](int rank) { return told.contains(rank); })) continue;
@@ -324,7 +326,11 @@ void judge_sets(const RuleInput& in, std::vector<Finding>& said, std::set<int>& 
                           "See what these ranks have in common and the others have not: their share of the data, "
                           "their devices, cores or links, code that only they run"};
     Finding f = finding_of(in, set, with_ranks(rows, late.at(0)));
-    if (!worth_a_word(in, f)) continue;
+    const bool of_one = std::ranges::any_of(ranks, [&](int rank) {
+      const auto found = alone.find(rank);
+      return found != alone.end() && found->second.cost_share >= f.cost_share;
+    });
+    if (of_one || !worth_a_word(in, f)) continue;
     said.push_back(std::move(f));
     told.insert(ranks.begin(), ranks.end());
   }
@@ -336,13 +342,13 @@ void judge_stragglers(const RuleInput& in, std::vector<Finding>& out) {
   if (in.seen.size() < 2) return;
   std::vector<Finding> said;
   std::set<int> told;  // with others
+  std::map<int, Finding> alone;
+  for (const auto& [rank, blocks] : late_blocks(in.baseline, limits_of(*in.limits)))
+    if (Finding f = finding_of(in, rank, blocks); worth_a_word(in, f)) alone.emplace(rank, std::move(f));
   judge_hosts(in, said, told);
-  judge_sets(in, said, told);
-  for (const auto& [rank, blocks] : late_blocks(in.baseline, limits_of(*in.limits))) {
-    if (told.contains(rank)) continue;
-    Finding f = finding_of(in, rank, blocks);
-    if (worth_a_word(in, f)) said.push_back(std::move(f));
-  }
+  judge_sets(in, alone, said, told);
+  for (auto& [rank, f] : alone)
+    if (!told.contains(rank)) said.push_back(std::move(f));
   const double turns = in.limits->straggler_turns_factor;
   // Ranks that take turns at being late are no stragglers: none costs clearly more than the others.
   for (Finding& f : said) {

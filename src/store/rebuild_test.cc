@@ -27,9 +27,7 @@ TEST_P(Rebuild, SaysWhatTheLiveEngineSaid) {
   play.engine().set_row_sink([&](const StepRow& row) { writer.add_row(row); });
   const Snapshot live = play.run();
   writer.set_lives(play.lives());
-  std::vector<int> all;
-  for (int r = 0; r < std::max(s.world, s.ranks); ++r) all.push_back(r);
-  writer.set_group(77, "default_pg", all);
+  for (const auto& group : play.groups()) writer.set_group(group.id, group.description, group.ranks);
   writer.close();
   auto reader = RunReader::open(folder.file("run.db"));
   ASSERT_TRUE(reader) << reader.error().message;

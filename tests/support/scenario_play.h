@@ -96,6 +96,18 @@ class Play {
 
   // For those who listen while it plays, and for what is left of the ranks afterwards.
   Engine& engine() { return *engine_; }
+  struct Group {
+    uint64_t id = 0;
+    std::string description;
+    std::vector<int> ranks;
+  };
+  // The groups that the ranks meet in.
+  std::vector<Group> groups() const {
+    std::vector<Group> all = {{77, "default_pg", all_ranks(world())}};
+    if (s_.tensor_parallel > 1)
+      for (int first = 0; first < world(); first += s_.tensor_parallel) all.push_back({group_of(first), "tp", block_of(first)});
+    return all;
+  }
   // What each delivery of a rank's steps becomes on its way to the engine.
   std::function<std::vector<RankStep>(int rank, std::vector<RankStep>)> on_the_way;
   std::vector<RankLife> lives() {
@@ -106,9 +118,7 @@ class Play {
   }
 
   Snapshot run() {
-    engine_->set_group(77, "default_pg", all_ranks(world()));
-    if (s_.tensor_parallel > 1)
-      for (int first = 0; first < world(); first += s_.tensor_parallel) engine_->set_group(group_of(first), "tp", block_of(first));
+    for (const Group& group : groups()) engine_->set_group(group.id, group.description, group.ranks);
     for (const MemoryLine& t : s_.tenants) {
       DeviceRoom& room = rooms_[std::max(0, t.rank)];
       room.own_bytes = t.of("own", 0) * kMb;

@@ -319,12 +319,15 @@ def _describe_graph(torch: Any) -> None:
 
 def _least_operator(torch: Any) -> tuple[float, float] | None:
     """Time on a core of an operator of one element, forward and per node of backward, us: medians of a few short chains,
-    some 5 ms in all. None under modes that would see our operators. The engine is called itself: hooks, ours among
-    them, are for the program's backwards."""
+    some 5 ms in all. None within a backward, and under modes, a profiler or hooks on saved tensors that would see our
+    operators. The engine is called itself: hooks, ours among them, are for the program's backwards."""
     from torch.utils import _python_dispatch
 
     modes = torch._C._len_torch_function_stack() or _python_dispatch._get_current_dispatch_mode() is not None
-    if modes or torch.is_inference_mode_enabled():
+    top_of_saved = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
+    watched = torch._C._autograd._profiler_enabled() or (top_of_saved is not None and top_of_saved(True) is not None)
+    in_backward = getattr(torch._C, "_current_graph_task_id", lambda: -1)() != -1
+    if modes or watched or in_backward or torch.is_inference_mode_enabled():
         return None
     run_backward = torch.autograd.Variable._execution_engine.run_backward
     forward, backward = [], []

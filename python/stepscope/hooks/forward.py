@@ -71,9 +71,21 @@ def _attach(module: Any) -> None:
         if len(_hooked) >= _MOST_MODULES:
             return
     before = module.register_forward_pre_hook(_pre, prepend=True)
-    after = module.register_forward_hook(_post, always_call=True)
+    try:
+        after = module.register_forward_hook(_post, always_call=True)
+    except Exception:
+        before.remove()
+        raise
     _hooked[id(module)] = (weakref.ref(module), before, after)
     names.name(k.NAME_MODULE, id(module), _title(module))
+
+
+def _attach_quietly(module: Any) -> None:
+    """A module that takes no hooks (scripted ones refuse some) costs the others none."""
+    try:
+        _attach(module)
+    except Exception as error:
+        names.unavailable("forward", f"{type(module).__name__}: {error}")
 
 
 def _title(module: Any) -> str:
@@ -130,10 +142,7 @@ def _settle() -> None:
         module = ref()
         if module is None or id(module) in inside:
             continue
-        try:
-            _attach(module)
-        except Exception as error:
-            names.unavailable("forward", f"{type(module).__name__}: {error}")
+        _attach_quietly(module)
     _beside.clear()
 
 
@@ -159,7 +168,7 @@ def _check_silence() -> None:
     if native.take_fired():
         return _settle()
     parents = [m for m in (ref() for ref in _level) if m is not None]
-    _descend(_trainable(c for m in parents for c in m.children()), _attach)
+    _descend(_trainable(c for m in parents for c in m.children()), _attach_quietly)
 
 
 def _hook_compiled(module: Any) -> None:
