@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
 from launches import findings, wait_for
@@ -40,6 +41,26 @@ def test_each_signal_arrives_once(launch, number, whole_group):
     assert process.returncode == 0
     status = launch.summary()["run"]["status"]
     assert status == ("completed" if number == signal.SIGUSR1 else "interrupted")
+
+
+def witness_of(pid: int) -> int:
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return next(int(c) for c in children if Path(f"/proc/{c}/comm").read_text() == "stepscope-sig\n")
+
+
+def test_a_signal_to_the_group_arrives_once_on_a_machine_too_busy_for_the_witness(launch):
+    process = launch.start("run", "--run-name", "r", launch.script(COUNTING), "1.0")
+    ready(process)
+    witness = witness_of(process.pid)
+    os.kill(witness, signal.SIGSTOP)
+    os.killpg(process.pid, signal.SIGUSR1)
+    time.sleep(0.3)
+    os.kill(witness, signal.SIGCONT)
+    time.sleep(0.2)
+    os.kill(process.pid, signal.SIGUSR1)  # and the next one, to the launcher alone, arrives too
+    out, _ = process.communicate(timeout=30)
+    assert out.split() == [str(int(signal.SIGUSR1)).encode()] * 2
+    assert process.returncode == 0
 
 
 ENDLESS = "r = FakeRank()\nprint('ready', flush=True)\nwhile True: r.step(4)\n"
