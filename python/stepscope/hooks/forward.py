@@ -11,6 +11,7 @@ The hooks are C functions; torch.compile is told to take them out of what it tra
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import sys
 import weakref
@@ -194,21 +195,25 @@ def _wrap_fully_shard(module: ModuleType) -> None:
     module.fully_shard = native.around(module.fully_shard, None, after)  # type: ignore[attr-defined]
 
 
+class _Guarded:
+    """A hook that says nothing while torch.compile traces. Pickled as the C hooks are: as a function that does nothing,
+    so that a saved model loads where stepscope is not installed."""
+
+    def __init__(self, hook: Any, compiling: Callable[[], bool]) -> None:
+        self.hook, self.compiling = hook, compiling
+
+    def __call__(self, *args: Any) -> None:
+        if not self.compiling():
+            self.hook(*args)
+
+    def __reduce__(self) -> Any:
+        return getattr, (contextlib.nullcontext(), "__exit__")
+
+
 def _guarded_hooks(torch: ModuleType) -> None:
-    """torch before 2.5 cannot take a C function out of a graph: there, hooks that say nothing while it traces."""
+    """torch before 2.5 cannot take a C function out of a graph: there, hooks that look whether it traces."""
     global _pre, _post
-    compiling = torch.compiler.is_compiling
-    pre, post = native.forward_pre, native.forward_post
-
-    def forward_pre(module: Any, args: Any) -> None:
-        if not compiling():
-            pre(module, args)
-
-    def forward_post(module: Any, args: Any, output: Any) -> None:
-        if not compiling():
-            post(module, args, output)
-
-    _pre, _post = forward_pre, forward_post
+    _pre, _post = (_Guarded(hook, torch.compiler.is_compiling) for hook in (native.forward_pre, native.forward_post))
 
 
 def _without_hooks(original: Any) -> Any:
