@@ -25,8 +25,8 @@ function(ss_python_module target name)
 endfunction()
 
 # One gtest binary per room that has tests: build/<preset>/<room>_test. Extra sources of tests/support/ are shared.
-# Tests run once: they are not optimized (the rooms are built as in the wheel, and cached), and what nearly all of them
-# include is compiled once, for the first of them, and taken over by the others.
+# Tests run once: they are optimized a little only (the rooms are built as in the wheel, and cached), and what nearly all
+# of them include is compiled once, for the first of them, and taken over by the others.
 function(ss_room_tests)
   set(first "")
   foreach(name ${ARGN})
@@ -35,7 +35,7 @@ function(ss_room_tests)
       add_executable(${name}_test ${tests})
       target_include_directories(${name}_test PRIVATE ${CMAKE_SOURCE_DIR}/tests/support)
       target_compile_definitions(${name}_test PRIVATE SS_SOURCE_DIR="${CMAKE_SOURCE_DIR}" SS_BINARY_DIR="${CMAKE_BINARY_DIR}")
-      target_compile_options(${name}_test PRIVATE -O0)
+      target_compile_options(${name}_test PRIVATE -O1)
       target_link_libraries(${name}_test PRIVATE ss_${name} rapidcheck GTest::gtest GTest::gtest_main)
       set_target_properties(${name}_test PROPERTIES CXX_COMPILER_LAUNCHER "")
       if(first)
