@@ -14,9 +14,9 @@ bool ForwardModes::evaluates(uint64_t module, bool training_mode) {
 bool ForwardModes::works_for_step(uint64_t module) {
   Module* m = find(module);
   if (!m || m->had_gradients) return false;
-  if (m->newest_step != step_) m->steps_in_a_row = m->newest_step + 1 == step_ ? m->steps_in_a_row + 1 : 1;
+  if (m->newest_step != step_) m->in_step_before = m->newest_step + 1 == step_;
   m->newest_step = step_;
-  return m->steps_in_a_row > 1;
+  return m->in_step_before;
 }
 
 ForwardModes::Module* ForwardModes::find(uint64_t module) {

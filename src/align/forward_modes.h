@@ -39,12 +39,13 @@ class ForwardModes {
     bool ran = false, ran_in_training = false;                // its newest forward since the last batch
     int64_t guessed_ns = 0;                                   // of it, taken for evaluation
     bool had_gradients = false;                               // ever
-    uint64_t newest_step = 0, steps_in_a_row = 0;             // without gradients
+    uint64_t newest_step = 0;                                 // in which it ran without gradients
+    bool in_step_before = false;                              // as well
   };
   Module* find(uint64_t module);  // null when too many are known
 
   std::map<uint64_t, Module> modules_;
-  uint64_t step_ = 1;
+  uint64_t step_ = 2;  // 0: no step, and nothing ran in the one before the first
 };
 
 }  // namespace stepscope

@@ -74,11 +74,11 @@ std::vector<ThreadsAndCores> threads_by_host(const RuleInput& in) {
 
 std::optional<ThreadsAndCores> few_threads(const RuleInput& in) {
   if (in.on_device() || in.half_seen()) return std::nullopt;
-  if (small_operators(in)) return std::nullopt;  // too small to be shared among threads
   double compute = 0;
   for (const Category c : {Category::kForward, Category::kBackward, Category::kOptimizer})
     compute += in.share_of_job(c);
   if (compute < in.limits->compute_bound_share) return std::nullopt;
+  if (small_operators(in)) return std::nullopt;  // too small to be shared among threads
   for (ThreadsAndCores& host : threads_by_host(in))
     if (host.threads > 0 && host.threads <= in.limits->advice_few_threads_share * host.cores) return host;
   return std::nullopt;

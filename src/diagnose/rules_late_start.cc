@@ -42,11 +42,16 @@ Late later_than_usual(const std::map<int, double>& times, double least_s) {
   return late;
 }
 
-Late to_process_group(const RuleInput& in) {
+// When ranks came to init_process_group, s.
+std::map<int, double> joined_s(const RuleInput& in) {
   std::map<int, double> times;
   for (const auto& [rank, life] : *in.lives)
     if (life.init_begin_ns) times[rank] = static_cast<double>(life.init_begin_ns) * kFromNs;
-  Late late = later_than_usual(times, in.limits->late_start_s);
+  return times;
+}
+
+Late to_process_group(const RuleInput& in) {
+  Late late = later_than_usual(joined_s(in), in.limits->late_start_s);
   late.where = "joined the process group";
   late.look = kBeforeInit;
   return late;
@@ -99,10 +104,9 @@ Late to_operation(const RuleInput& in, double least_s) {
 
 // Ranks that joined later than the others, and met nobody there, are as late at the next place.
 double already_late_s(const RuleInput& in, const std::vector<int>& ranks) {
-  std::map<int, double> times;
+  const std::map<int, double> times = joined_s(in);
   std::vector<double> all;
-  for (const auto& [rank, life] : *in.lives)
-    if (life.init_begin_ns) all.push_back(times[rank] = static_cast<double>(life.init_begin_ns) * kFromNs);
+  for (const auto& [rank, time_s] : times) all.push_back(time_s);
   double most_s = 0;
   for (const int rank : ranks)
     if (const auto at = times.find(rank); at != times.end()) most_s = std::max(most_s, at->second - lower_median(all));

@@ -342,10 +342,12 @@ void judge_stragglers(const RuleInput& in, std::vector<Finding>& out) {
   if (in.seen.size() < 2) return;
   std::vector<Finding> said;
   std::set<int> told;  // with others
-  std::map<int, Finding> alone;
-  for (const auto& [rank, blocks] : late_blocks(in.baseline, limits_of(*in.limits)))
-    if (Finding f = finding_of(in, rank, blocks); worth_a_word(in, f)) alone.emplace(rank, std::move(f));
   judge_hosts(in, said, told);
+  std::map<int, Finding> alone;
+  for (const auto& [rank, blocks] : late_blocks(in.baseline, limits_of(*in.limits))) {
+    if (told.contains(rank)) continue;
+    if (Finding f = finding_of(in, rank, blocks); worth_a_word(in, f)) alone.emplace(rank, std::move(f));
+  }
   judge_sets(in, alone, said, told);
   for (auto& [rank, f] : alone)
     if (!told.contains(rank)) said.push_back(std::move(f));

@@ -99,16 +99,16 @@ def _title(module: Any) -> str:
 
 
 def roots() -> list[Any]:
-    """The live modules that are no child of another and have parameters. One pass over all objects."""
+    """The live modules that are no child of another. One pass over all objects."""
     import torch
 
     found = [m for m in native.instances(gc.get_objects(), torch.nn.Module) if "_modules" in m.__dict__]
     children = {id(child) for m in found for child in m.__dict__["_modules"].values() if child is not None}
-    return [m for m in found if id(m) not in children and any(True for _ in m.parameters())]
+    return [m for m in found if id(m) not in children]
 
 
 def _trainable(modules: Iterable[Any]) -> list[Any]:
-    """Those with a parameter to train; of the others it is kept that they are there."""
+    """Those with a parameter to train; of others that have parameters it is kept that they are there."""
     trainable = []
     for module in modules:
         if any(p.requires_grad for p in module.parameters()):
