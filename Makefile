@@ -25,7 +25,7 @@ STAMP := build/.installed-$(subst /,_,$(VENV))
 
 export STEPSCOPE_BIN ?= $(abspath $(BIN))
 export STEPSCOPE_PYTHON ?= $(abspath $(PY))
-export STEPSCOPE_BUILD_DIR ?= $(CURDIR)/build/dev
+export STEPSCOPE_BUILD_DIR ?= $(CURDIR)/build/wheel
 
 .PHONY: help setup wheel pythons build demo test test-fast test-long fault-bench unit matrix thirdparty soak bench lint format asan tsan gpu-test fuzz fuzz-coverage clean distclean
 .DEFAULT_GOAL := help
@@ -57,17 +57,17 @@ pythons: wheel ## the wheel on every interpreter of PYTHONS="python3.10 python3.
 demo: build ## a real 2-rank training with a straggler hidden in backward, explained
 	@STEPSCOPE_VENV=$(VENV) tools/demo.sh
 
-unit: setup
-	@mkdir -p build && cmake --preset dev >build/cmake-dev.log 2>&1 || { cat build/cmake-dev.log; exit 1; }
-	cmake --build --preset dev -j $(JOBS)
-	ctest --test-dir build/dev --output-on-failure
+unit: build  # in the folder of the wheel, whose rooms are tested
+	@cmake -S . -B build/wheel -DSTEPSCOPE_TESTS=ON >build/cmake-unit.log 2>&1 || { cat build/cmake-unit.log; exit 1; }
+	cmake --build build/wheel -j $(JOBS)
+	ctest --test-dir build/wheel --output-on-failure -j $(JOBS)
 
-test: build unit ## C++ unit tests, pytest's fast tests, every third of its slow ones: commits take turns (SHARE=0/1 for all)
+test: unit ## C++ unit tests, pytest's fast tests, every third of its slow ones: commits take turns (SHARE=0/1 for all)
 	$(PY) -m pytest $(PYTEST_FLAGS) tests -m "not slow"
 	$(PY) -m pytest $(PYTEST_FLAGS) tests -m "slow and not long" --share=$(SHARE) || [ $$? -eq 5 ]
 	@echo "make test: ALL TESTS PASSED"
 
-test-fast: build unit ## C++ unit tests and the quick half of pytest
+test-fast: unit ## C++ unit tests and the quick half of pytest
 	$(PY) -m pytest $(PYTEST_FLAGS) tests -m "not slow"
 	@echo "make test-fast: ALL FAST TESTS PASSED"
 
@@ -98,9 +98,9 @@ soak: build ## a training of SOAK_STEPS steps (2,000,000; 35 minutes): memory fl
 	nice -n 10 $(PY) tests/soak/soak.py --steps $(SOAK_STEPS) --write
 
 bench: build ## what it costs: benchmarks of the rooms, overhead on real trainings (docs/overhead.md)
-	@mkdir -p build && cmake --preset release >build/cmake-release.log 2>&1 || { cat build/cmake-release.log; exit 1; }
-	cmake --build --preset release -j $(JOBS)
-	@for b in build/release/*_bench; do echo "== $$b"; $$b --benchmark_min_time=0.2 || exit 1; done
+	@cmake -S . -B build/wheel -DSTEPSCOPE_BENCH=ON >build/cmake-bench.log 2>&1 || { cat build/cmake-bench.log; exit 1; }
+	cmake --build build/wheel -j $(JOBS)
+	@for b in build/wheel/*_bench; do echo "== $$b"; $$b --benchmark_min_time=0.2 || exit 1; done
 	@for b in $$(ls bench/*.py | grep -Ev '_job\.py$$|overhead\.py$$'); do echo "== $$b"; $(PY) $$b || exit 1; done
 	$(PY) bench/overhead.py --pairs $(PAIRS) --write
 

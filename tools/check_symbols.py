@@ -5,7 +5,7 @@ Every object of the archive: no stream I/O, no std::regex, no locale. The object
 allocation, no exception, no lock, no output. Reads the undefined symbols that `nm` lists; exit code 0 = clean,
 1 = violations (one line each on stdout), 2 = cannot check.
 
-    tools/check_symbols.py build/release/src/recorder/libss_recorder.a
+    tools/check_symbols.py build/wheel/src/recorder/libss_recorder.a
 """
 
 from __future__ import annotations

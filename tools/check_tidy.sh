@@ -1,5 +1,5 @@
 #!/bin/sh
-# Asks clang-tidy (.clang-tidy) about C++ sources: those that differ from main, their headers' own sources with them, or
+# Asks clang-tidy (.clang-tidy) about C++ sources: those that differ from main, the sources of headers that do with them, or
 # all with LINT_ALL=1. Exit code 1 where it finds something. Tests, benchmarks and fuzzers are left out: their frameworks'
 # macros are what it would speak of. The version is pinned: others find other things.
 cd "$(dirname "$0")/.." || exit 2
@@ -12,7 +12,13 @@ if [ -n "${LINT_ALL:-}" ]; then
 else
   base=$(git merge-base HEAD "${LINT_BASE:-main}" 2>/dev/null || git rev-parse HEAD)
   [ "$base" = "$(git rev-parse HEAD)" ] && base=$(git rev-parse HEAD~1 2>/dev/null || echo "$base")  # on main: its newest commit
-  changed=$( (git diff --name-only "$base" -- src; git ls-files --others --exclude-standard -- src) | sed 's/\.h$/.cc/' | sort -u)
+  changed=$( (git diff --name-only "$base" -- src; git ls-files --others --exclude-standard -- src) | while read -r file; do
+    source="${file%.h}.cc"
+    if [ "$source" = "$file" ] || [ -f "$source" ]; then echo "$source"
+    else  # a header without a source of its name: the first that includes it
+      grep -rlF --include='*.cc' --exclude='*_test.cc' --exclude='*_bench.cc' --exclude='*_fuzz.cc' "\"${file#src/}\"" src | sort | head -1
+    fi
+  done | sort -u)
 fi
 files=""
 for file in $changed; do

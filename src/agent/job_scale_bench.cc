@@ -22,7 +22,7 @@ namespace stepscope {
 namespace {
 
 constexpr int kRanksPerNode = 8, kStepsPerSecond = 10, kSeconds = 60, kLateFrom = 20;  // seconds
-constexpr int64_t kSecondNs = 1'000'000'000;
+constexpr int64_t kTraceSecondNs = 1'000'000'000;
 constexpr uint64_t kGroup = 77;
 
 double status_mib(const char* key) {
@@ -52,7 +52,7 @@ class Job {
       std::vector<std::string> frames;
       for (int node = 0; node * kRanksPerNode < ranks_; ++node) frames.push_back(frame_of(node, second));
       const double began_s = cpu_s();
-      const auto now_ns = static_cast<uint64_t>((second + 2) * kSecondNs);
+      const auto now_ns = static_cast<uint64_t>((second + 2) * kTraceSecondNs);
       for (const std::string& frame : frames) {
         if (inbox_.take(frame, now_ns).outcome != NodeInbox::Outcome::kTaken) std::abort();
         bytes_ += static_cast<double>(frame.size());
@@ -81,7 +81,7 @@ class Job {
     const bool late = rank == late_ && number >= kLateFrom * kStepsPerSecond;
     RankStep step;
     step.step = number;
-    step.begin_ns = static_cast<int64_t>(number) * kSecondNs / kStepsPerSecond + kSecondNs;
+    step.begin_ns = static_cast<int64_t>(number) * kTraceSecondNs / kStepsPerSecond + kTraceSecondNs;
     LedgerNs before{}, after{};
     before[index(Category::kForward)] = noisy(late ? 45 : 20);
     before[index(Category::kBackward)] = noisy(35);
@@ -90,7 +90,7 @@ class Job {
     Stall stall{kGroup, number, 0, 0, Category::kBackward};
     int64_t own_ns = 0;
     for (size_t c = 0; c < kCategoryCount; ++c) own_ns += before[c] + after[c], step.own[c] = before[c] + after[c];
-    stall.duration_ns = std::max<int64_t>(500'000, kSecondNs / kStepsPerSecond - own_ns);
+    stall.duration_ns = std::max<int64_t>(500'000, kTraceSecondNs / kStepsPerSecond - own_ns);
     step.segments = {before, after};
     step.stalls = {stall};
     step.end_ns = step.begin_ns + own_ns + stall.duration_ns;
@@ -104,7 +104,7 @@ class Job {
     NodeFrame frame{
         .run = "job", .node = static_cast<uint64_t>(node) + 1, .sequence = static_cast<uint64_t>(second) + 1};
     frame.hostname = "node" + std::to_string(node);
-    frame.sent_ns = (second + 2) * kSecondNs;
+    frame.sent_ns = (second + 2) * kTraceSecondNs;
     for (int rank = node * kRanksPerNode; rank < std::min(ranks_, (node + 1) * kRanksPerNode); ++rank) {
       ProcessNews& news = frame.processes.emplace_back();
       news.number = static_cast<uint64_t>(rank % kRanksPerNode);
@@ -118,7 +118,7 @@ class Job {
       who.pid = 100 + rank % kRanksPerNode, who.evidence = 1, who.hostname = frame.hostname;
       who.process_start_ns = who.anchor_monotonic_ns = 1;
       RankLife& life = news.life.emplace();
-      life.init_begin_ns = 2, life.init_end_ns = 3, life.first_step_ns = kSecondNs;
+      life.init_begin_ns = 2, life.init_end_ns = 3, life.first_step_ns = kTraceSecondNs;
       ProcessGroup& group = news.groups[kGroup];
       group.description = "default_pg";
       for (int member = 0; member < ranks_; ++member) group.ranks.push_back(member);

@@ -13,7 +13,7 @@
 namespace stepscope {
 namespace {
 
-constexpr size_t kMostNewest = 32;  // frames that a clock is judged by
+constexpr size_t kClockFrames = 32;  // frames that a clock is judged by
 constexpr int64_t kMostNs = int64_t{1} << 61;
 constexpr int64_t kWorthMovingNs = 20'000'000;
 constexpr size_t kMostTold = 8;  // nodes that notes name one by one
@@ -31,7 +31,7 @@ NodeInbox::NodeInbox(std::string run, Pipeline& pipeline) : run_(std::move(run))
 void NodeInbox::set_clock(Node& node, const NodeFrame& frame, uint64_t now_ns) {
   NodeState& state = node.state;
   node.most_ns.push_back(static_cast<int64_t>(now_ns) - std::clamp(frame.sent_ns, -kMostNs, kMostNs));
-  if (node.most_ns.size() > kMostNewest) node.most_ns.pop_front();
+  if (node.most_ns.size() > kClockFrames) node.most_ns.pop_front();
   int64_t most_ns = *std::min_element(node.most_ns.begin(), node.most_ns.end());
   int64_t least_ns = frame.least_offset_ns ? std::clamp(*frame.least_offset_ns, -kMostNs, kMostNs) : most_ns;
   // One of the clocks has jumped: what was known of them before says nothing.

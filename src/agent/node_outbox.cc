@@ -7,7 +7,7 @@
 namespace stepscope {
 namespace {
 
-constexpr size_t kMostNewest = 32;                        // answers that the clocks are judged by
+constexpr size_t kClockAnswers = 32;                    // answers that the clocks are judged by
 constexpr size_t kMostFrameMemory = kMaxFrameMemory / 4;  // of steps, where they are read
 
 size_t memory_of(const RankStep& step) {
@@ -255,7 +255,7 @@ void NodeOutbox::answered(std::string_view bytes, uint64_t now_ns) {
   const bool other = std::exchange(aggregator_, answer->aggregator) != answer->aggregator;
   if (other) offsets_ns_.clear();
   offsets_ns_.push_back(answer->now_ns - static_cast<int64_t>(now_ns));
-  if (offsets_ns_.size() > kMostNewest) offsets_ns_.pop_front();
+  if (offsets_ns_.size() > kClockAnswers) offsets_ns_.pop_front();
   if (answer->tell_all) tell_all_again();
   lines_wanted_.clear();
   for (const auto& [id, process] : processes_) {

@@ -10,7 +10,7 @@
 namespace stepscope {
 namespace {
 
-constexpr uint64_t kAskEveryNs = 2'000'000'000;
+constexpr uint64_t kAskForLinesNs = 2'000'000'000;
 constexpr double kTooEarlyS = 5;   // what a few steps say
 constexpr double kFlappingS = 10;  // verdicts that come and go are said no more often than this
 
@@ -47,7 +47,7 @@ std::string progress_line(const tui::Told& told) {
 }
 
 ProgressLines::ProgressLines(const CompanionPlace& place)
-    : source_(place.shm_dir, kAskEveryNs), began_ns_(monotonic_ns()) {}
+    : source_(place.shm_dir, kAskForLinesNs), began_ns_(monotonic_ns()) {}
 
 void ProgressLines::turn(uint64_t now_ns) {
   if (!source_.turn(now_ns)) return;

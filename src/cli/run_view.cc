@@ -15,7 +15,7 @@
 namespace stepscope {
 namespace {
 
-constexpr uint64_t kAskEveryNs = 1'000'000'000;
+constexpr uint64_t kAskForViewNs = 1'000'000'000;
 constexpr int kMostReads = 64;  // per turn: a training that writes without end must not keep the launcher from its work
 
 constexpr int kMostRounds = 256;
@@ -34,7 +34,7 @@ std::unique_ptr<RunView> RunView::open(const CompanionPlace& place) {
 }
 
 RunView::RunView(const CompanionPlace& place, std::unique_ptr<tui::Terminal> terminal)
-    : source_(place.shm_dir, kAskEveryNs), kept_(output_path(place.run_dir)), terminal_(terminal.get()) {
+    : source_(place.shm_dir, kAskForViewNs), kept_(output_path(place.run_dir)), terminal_(terminal.get()) {
   view_ = std::make_unique<ViewLoop>(std::move(terminal), tui::ScreenInput{.run_name = place.run_name, .live = true});
   view_->output(&tail_);
 }

@@ -163,13 +163,13 @@ Status set_secret_file(Settings& s, const std::string& text) {
   return {};
 }
 
-struct Row {
+struct SettingRow {
   const char* name;  // key in stepscope.toml; the flag with dashes
   const char* variable;
   const char* traceml;  // TraceML's variable of that meaning, looked at under compat only; may be null
   Status (*set)(Settings&, const std::string&);
 };
-constexpr Row kRows[] = {
+constexpr SettingRow kRows[] = {
     {"compat", "STEPSCOPE_COMPAT", nullptr, set_compat},  // first: it decides whether the next column counts
     {"mode", "STEPSCOPE_MODE", "TRACEML_UI_MODE", set_mode},
     {"port", "STEPSCOPE_PORT", nullptr, set_port},
@@ -191,8 +191,8 @@ constexpr Row kRows[] = {
     {"set", "STEPSCOPE_SET", nullptr, set_thresholds},
 };
 
-const Row* find_row(const std::string& name) {
-  for (const Row& row : kRows) {
+const SettingRow* find_row(const std::string& name) {
+  for (const SettingRow& row : kRows) {
     if (name == row.name) return &row;
   }
   return nullptr;
@@ -221,7 +221,7 @@ Status apply_file(const std::string& path, const std::string& text, ResolvedSett
     }
     const bool placed =
         entry.section.empty() || entry.section == "run" || (entry.section == "advice" && entry.key == "silence");
-    const Row* row = placed && entry.key != "set" ? find_row(entry.key) : nullptr;  // the file has [thresholds] for it
+    const SettingRow* row = placed && entry.key != "set" ? find_row(entry.key) : nullptr;  // the file has [thresholds] for it
     if (!row) {
       result.warnings.push_back(where + " is not a setting and is left out");
       continue;
@@ -247,7 +247,7 @@ Result<ResolvedSettings> resolve_settings(const Lookup& flag, const Lookup& vari
                                           const std::string& file_text) {
   ResolvedSettings result;
   if (Status status = apply_file(file_path, file_text, result); !status) return std::unexpected(status.error());
-  for (const Row& row : kRows) {
+  for (const SettingRow& row : kRows) {
     for (const char* name : {row.traceml, row.variable}) {
       if (!name || (name == row.traceml && result.settings.compat.empty())) continue;
       const auto text = variable(name);

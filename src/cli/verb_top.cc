@@ -20,8 +20,7 @@
 namespace stepscope {
 namespace {
 
-constexpr uint64_t kSecondNs = 1'000'000'000;
-constexpr uint64_t kAskEveryNs = kSecondNs;
+constexpr uint64_t kAskForTopNs = kSecondNs;
 constexpr uint64_t kFirstAnswerNs = 5 * kSecondNs;   // printed once: how long an agent may take
 constexpr uint64_t kSummaryWaitNs = 10 * kSecondNs;  // from the end of an agent to its summary
 constexpr int kPrintedColumns = 100, kPrintedRows = 60;
@@ -97,7 +96,7 @@ std::optional<LiveRun> with_another_agent(const LiveRun& run) {
 }
 
 int watch_live(LiveRun run, std::unique_ptr<tui::Terminal> terminal) {
-  LiveSource source(run.shm_dir, kAskEveryNs);
+  LiveSource source(run.shm_dir, kAskForTopNs);
   ViewLoop view(std::move(terminal), {.run_name = run.name, .live = true});
   while (!view.over() && g_ended_by == 0) {
     pollfd set = view.poll_set();
@@ -132,7 +131,7 @@ int show_kept(LoadedRun run, std::unique_ptr<tui::Terminal> terminal) {
 }
 
 int print_live(const LiveRun& run) {
-  LiveSource source(run.shm_dir, kAskEveryNs);
+  LiveSource source(run.shm_dir, kAskForTopNs);
   for (const uint64_t until_ns = monotonic_ns() + kFirstAnswerNs; monotonic_ns() < until_ns && is_live(run);) {
     if (source.turn(monotonic_ns())) return print_once({.run_name = run.name, .told = source.told(), .live = true});
     pause_ms(20);

@@ -8,7 +8,6 @@
 namespace stepscope {
 namespace {
 
-constexpr uint64_t kSecondNs = 1'000'000'000;
 constexpr uint64_t kLeastBetweenNs = 50'000'000;  // of two frames
 constexpr uint64_t kNoticeNs = 8 * kSecondNs;
 

@@ -20,7 +20,7 @@ constexpr double kOfAPause = 0.5;    // stays of this part of the usual pause ar
 
 constexpr uint32_t bit(Category c) { return 1u << index(c); }
 constexpr uint32_t kAll = (1u << kCategoryCount) - 1;
-constexpr uint32_t kBetween = bit(Category::kUnattributed) | bit(Category::kUserCode) | bit(Category::kLogging) |
+constexpr uint32_t kBetweenPhases = bit(Category::kUnattributed) | bit(Category::kUserCode) | bit(Category::kLogging) |
                               bit(Category::kCheckpoint) | bit(Category::kValidation) | bit(Category::kEpochStart);
 
 uint32_t bits_of(const std::string& phase) {
@@ -276,7 +276,7 @@ std::optional<LineScope> line_scope(const Finding& f) {
     case FindingKind::kHostBound:
       if (f.cause != Cause::kSmallOperators) return std::nullopt;
       return LineScope{.phases = bit(Category::kForward)};  // the lines that hand them out
-    case FindingKind::kBetweenStepsHeavy: return LineScope{.phases = kBetween};
+    case FindingKind::kBetweenStepsHeavy: return LineScope{.phases = kBetweenPhases};
     case FindingKind::kCommBound: return of_stalls();
     case FindingKind::kUnexplainedLoss:
       if (of_a_stall) return of_stalls();

@@ -48,7 +48,7 @@ void FindingBook::date(std::vector<Finding>& findings, int64_t step) const {
 namespace {
 
 // A healthy word is the verdict where nothing is wrong; a hint never stands before a verdict.
-int place(const Finding& f) {
+int precedence(const Finding& f) {
   switch (urgency_of(f.kind.id())) {
     case Urgency::kHint: return 4;
     case Urgency::kHealthy: return 2;
@@ -59,7 +59,7 @@ int place(const Finding& f) {
 }
 
 bool stands_before(const Finding& a, const Finding& b) {
-  if (place(a) != place(b)) return place(a) < place(b);
+  if (precedence(a) != precedence(b)) return precedence(a) < precedence(b);
   if (a.severity != b.severity) return a.severity > b.severity;
   return a.cost_share > b.cost_share;
 }

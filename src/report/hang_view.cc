@@ -14,7 +14,6 @@ namespace {
 using flight::Culprit;
 using flight::Kind;
 using flight::Outcome;
-using flight::Verdict;
 
 constexpr size_t kRowsShown = 12;
 
@@ -30,7 +29,7 @@ std::string meaning(Kind kind) {
   return "";
 }
 
-std::string headline(const Verdict& verdict) {
+std::string headline(const flight::Verdict& verdict) {
   switch (verdict.outcome) {
     case Outcome::kCulprits: return "STUCK";
     case Outcome::kAllArrived: return "NOBODY IS LATE";
@@ -54,7 +53,7 @@ std::string label(const flight::GroupRow& row) {
   return row.description.empty() ? "group " + row.name : row.description + " " + row.name;
 }
 
-void write_culprits(TextPage& page, const Verdict& verdict) {
+void write_culprits(TextPage& page, const flight::Verdict& verdict) {
   std::map<Kind, std::vector<int>> by_kind;
   for (const Culprit& culprit : verdict.culprits) by_kind[culprit.kind].push_back(culprit.rank);
   for (const auto& [kind, ranks] : by_kind)
@@ -69,7 +68,7 @@ void write_culprits(TextPage& page, const Verdict& verdict) {
 }
 
 // Groups in which somebody is late first.
-std::vector<const flight::GroupRow*> ordered(const Verdict& verdict) {
+std::vector<const flight::GroupRow*> ordered(const flight::Verdict& verdict) {
   std::vector<const flight::GroupRow*> rows;
   for (const auto& row : verdict.rows) rows.push_back(&row);
   std::ranges::stable_sort(rows, std::ranges::greater(), [](const flight::GroupRow* row) {
@@ -79,7 +78,7 @@ std::vector<const flight::GroupRow*> ordered(const Verdict& verdict) {
   return rows;
 }
 
-void write_rows(TextPage& page, const Verdict& verdict) {
+void write_rows(TextPage& page, const flight::Verdict& verdict) {
   if (verdict.rows.empty()) return;
   const auto rows = ordered(verdict);
   const size_t shown = std::min(rows.size(), kRowsShown);
@@ -104,7 +103,7 @@ void write_rows(TextPage& page, const Verdict& verdict) {
 
 }  // namespace
 
-std::string hang_text(const Verdict& verdict, const flight::JobDumps& job, const TextOptions& options) {
+std::string hang_text(const flight::Verdict& verdict, const flight::JobDumps& job, const TextOptions& options) {
   TextPage page(static_cast<size_t>(std::clamp(options.columns, 60, 400)));
   page.line(
       {{"stepscope hang", ink::kBold}, {formatted("  {} dumps of {} ranks", job.dumps.size(), job.world.size())}});
@@ -119,7 +118,7 @@ std::string hang_text(const Verdict& verdict, const flight::JobDumps& job, const
   return page.text(options.color);
 }
 
-std::string hang_json(const Verdict& verdict, const flight::JobDumps& job) {
+std::string hang_json(const flight::Verdict& verdict, const flight::JobDumps& job) {
   OrderedJson culprits = OrderedJson::array(), groups = OrderedJson::array();
   for (const Culprit& culprit : verdict.culprits) {
     culprits.push_back({{"rank", culprit.rank},

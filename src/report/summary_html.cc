@@ -10,7 +10,7 @@
 namespace stepscope {
 namespace {
 
-constexpr PageSize kSize = {.ranks = 64, .bars = 16, .heat_rows = 64, .epochs = 24, .findings = 200, .collectives = 64};
+constexpr PageSize kHtmlPage = {.ranks = 64, .bars = 16, .heat_rows = 64, .epochs = 24, .findings = 200, .collectives = 64};
 
 std::string esc(std::string_view text) { return html_escaped(text); }
 
@@ -157,7 +157,7 @@ std::string block_html(const Block& block) {
 }  // namespace
 
 std::string summary_html(const Snapshot& s, const TextOptions&) {
-  const Page page = build_page(s, kSize);
+  const Page page = build_page(s, kHtmlPage);
   std::string out =
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"

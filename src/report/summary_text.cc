@@ -7,7 +7,7 @@
 namespace stepscope {
 namespace {
 
-constexpr PageSize kSize = {.ranks = kMaxRankRows, .heat_rows = 8};
+constexpr PageSize kTextPage = {.ranks = kMaxRankRows, .heat_rows = 8};
 constexpr size_t kMargin = 10;
 
 void write_head(TextPage& page, const Page& p) {
@@ -27,7 +27,7 @@ void write_files(TextPage& page, const TextOptions& options) {
 
 std::string summary_text(const Snapshot& s, const TextOptions& options) {
   TextPage out(static_cast<size_t>(std::clamp(options.columns, 60, 400)));
-  const Page page = build_page(s, kSize);
+  const Page page = build_page(s, kTextPage);
   write_head(out, page);
   write_verdict(out, page.verdict);
   for (const Block& block : page.blocks) {

@@ -14,7 +14,6 @@ namespace {
 using replay::Cause;
 using replay::Slowdown;
 using replay::Straggling;
-using replay::Verdict;
 
 constexpr size_t kWorkersShown = 5;
 constexpr double kClockDoubtS = 1e-3;  // self-test and splits: what float32 seconds cannot explain
@@ -36,7 +35,7 @@ std::vector<int> ranks_of(const std::vector<replay::WorkerFigure>& workers) {
   return ranks;
 }
 
-std::string cause_sentence(const Verdict& verdict, const Verdict::Named& named, int stages) {
+std::string cause_sentence(const replay::Verdict& verdict, const replay::Verdict::Named& named, int stages) {
   const std::string gain = named.share >= 0.995 ? "would give back all of the loss"
                                                 : formatted("would give back {:.0f} % of the loss", named.share * 100);
   switch (named.cause) {
@@ -55,7 +54,7 @@ std::string cause_sentence(const Verdict& verdict, const Verdict::Named& named, 
   return "";
 }
 
-std::vector<std::string> sentences(const Slowdown& s, const Verdict& verdict) {
+std::vector<std::string> sentences(const Slowdown& s, const replay::Verdict& verdict) {
   std::vector<std::string> out;
   if (verdict.straggling == Straggling::kNone) {
     return {formatted("Steps take {} and would take {} without stragglers ({:+.1f} %).", format_seconds(s.replayed_s),
@@ -63,7 +62,7 @@ std::vector<std::string> sentences(const Slowdown& s, const Verdict& verdict) {
   }
   out.push_back(formatted("Steps take {:.2f} times as long as without stragglers: {} instead of {}.", s.slowdown,
                           format_seconds(s.replayed_s), format_seconds(s.ideal_s)));
-  for (const Verdict::Named& named : verdict.causes)
+  for (const replay::Verdict::Named& named : verdict.causes)
     out.push_back(cause_sentence(verdict, named, static_cast<int>(s.by_stage.size())));
   if (verdict.worker_or_stage)
     out.push_back("With one dp rank a slow worker and a stage that is too long look the same.");
@@ -151,7 +150,7 @@ OrderedJson groups_json(const std::vector<replay::GroupFigure>& groups) {
   return out;
 }
 
-OrderedJson verdict_json(const Slowdown& s, const Verdict& verdict) {
+OrderedJson verdict_json(const Slowdown& s, const replay::Verdict& verdict) {
   OrderedJson causes = OrderedJson::array();
   for (const auto& [cause, share] : verdict.causes) {
     OrderedJson entry = {{"cause", std::string(name(cause))}, {"share", json_number(share)}};
@@ -169,7 +168,7 @@ OrderedJson verdict_json(const Slowdown& s, const Verdict& verdict) {
 }  // namespace
 
 std::string whatif_text(const Slowdown& s, const std::string& trace, const TextOptions& options) {
-  const Verdict verdict = replay::judge_cause(s);
+  const replay::Verdict verdict = replay::judge_cause(s);
   TextPage page(static_cast<size_t>(std::clamp(options.columns, 60, 400)));
   page.line({{"stepscope whatif", ink::kBold}, {"  " + trace}});
   page.rule();

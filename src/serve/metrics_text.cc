@@ -11,7 +11,7 @@
 namespace stepscope {
 namespace {
 
-std::string quoted(std::string_view text) {
+std::string label_value(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '\\' || c == '"') out += '\\';
@@ -56,19 +56,19 @@ void add_job(Families& out, const RunState& run, const std::string& label) {
       {"0.5", s.wall_ms.p50}, {"0.9", s.wall_ms.p90}, {"0.99", s.wall_ms.p99}};
   for (const auto& [quantile, ms] : quantiles)
     out.add("stepscope_step_seconds", "gauge", "Time per step over the steps analyzed",
-            label + ",quantile=" + quoted(quantile), in_seconds(ms));
+            label + ",quantile=" + label_value(quantile), in_seconds(ms));
   for (const LedgerSlice& slice : ledger_slices(s.job_ledger))
     out.add("stepscope_ledger_share", "gauge", "Share of the job's wall time",
-            label + ",category=" + quoted(name(slice.category)), slice.share);
+            label + ",category=" + label_value(name(slice.category)), slice.share);
   std::array<int, 3> open{};
   for (const Finding& f : s.findings) ++open[static_cast<size_t>(f.severity)];
   for (const Severity severity : {Severity::kInfo, Severity::kWarn, Severity::kCrit})
-    out.add("stepscope_findings", "gauge", "Open findings", label + ",severity=" + quoted(name(severity)),
+    out.add("stepscope_findings", "gauge", "Open findings", label + ",severity=" + label_value(name(severity)),
             open[static_cast<size_t>(severity)]);
   for (const Finding& f : s.findings)
     if (f.severity != Severity::kInfo)
       out.add("stepscope_finding_cost_share", "gauge", "Share of wall time that a finding costs",
-              label + ",id=" + quoted(f.id) + ",kind=" + quoted(f.kind.str()), f.cost_share);
+              label + ",id=" + label_value(f.id) + ",kind=" + label_value(f.kind.str()), f.cost_share);
   out.add("stepscope_observer_lost_records_total", "counter", "Records that were overwritten unread", label,
           static_cast<double>(s.observer.lost));
   out.add("stepscope_observer_coverage_share", "gauge", "Ranks and steps seen of those expected", label,
@@ -76,7 +76,7 @@ void add_job(Families& out, const RunState& run, const std::string& label) {
 }
 
 void add_rank(Families& out, const RankStat& rank, const std::string& of_run) {
-  const std::string label = formatted("{},rank=\"{}\",hostname={}", of_run, rank.rank, quoted(rank.hostname));
+  const std::string label = formatted("{},rank=\"{}\",hostname={}", of_run, rank.rank, label_value(rank.hostname));
   out.add("stepscope_rank_step_seconds", "gauge", "Median time per step", label, in_seconds(rank.step_ms));
   out.add("stepscope_rank_own_seconds", "gauge", "Median time per step without waiting", label,
           in_seconds(rank.own_ms));
@@ -91,7 +91,7 @@ void add_rank(Families& out, const RankStat& rank, const std::string& of_run) {
 std::string metrics_text(const std::vector<RunState>& runs) {
   Families out;
   for (const RunState& run : runs) {
-    const std::string label = "run=" + quoted(run.name);
+    const std::string label = "run=" + label_value(run.name);
     add_job(out, run, label);
     const auto& ranks = run.snapshot->ranks;
     for (size_t i = 0; i < std::min(ranks.size(), kMaxRankSeries); ++i) add_rank(out, ranks[i], label);

@@ -13,7 +13,7 @@ namespace stepscope::store {
 namespace {
 
 constexpr uint8_t kFormat = 0x10;       // high nibble of the first byte; the low one is the predictor
-constexpr int kLevel = 1;               // residuals are noise: deeper searches find nothing
+constexpr int kColumnLevel = 1;               // residuals are noise: deeper searches find nothing
 constexpr size_t kSampleValues = 1024;  // predictors are compared on so many values
 
 constexpr size_t kMiddleOfAll = 255, kMiddleOfRun = 15;  // values that a base is the median of
@@ -97,7 +97,7 @@ void ColumnCodec::Free::operator()(ZSTD_DCtx_s* context) const { ZSTD_freeDCtx(c
 
 ColumnCodec::ColumnCodec() : compress_(ZSTD_createCCtx()), decompress_(ZSTD_createDCtx()) {
   if (!compress_) return;
-  ZSTD_CCtx_setParameter(compress_.get(), ZSTD_c_compressionLevel, kLevel);
+  ZSTD_CCtx_setParameter(compress_.get(), ZSTD_c_compressionLevel, kColumnLevel);
   ZSTD_CCtx_setParameter(compress_.get(), ZSTD_c_contentSizeFlag, 0);
 }
 ColumnCodec::~ColumnCodec() = default;

@@ -4,12 +4,12 @@
 
 namespace stepscope::store {
 namespace {
-constexpr int kLevel = 3;
+constexpr int kBlobLevel = 3;
 }
 
 std::optional<std::string> pack(std::string_view bytes) {
   std::string out(ZSTD_compressBound(bytes.size()), '\0');
-  const size_t size = ZSTD_compress(out.data(), out.size(), bytes.data(), bytes.size(), kLevel);
+  const size_t size = ZSTD_compress(out.data(), out.size(), bytes.data(), bytes.size(), kBlobLevel);
   if (ZSTD_isError(size) || size >= bytes.size()) return std::nullopt;
   out.resize(size);
   return out;

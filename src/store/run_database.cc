@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kMinBytes = 1u << 20;
 constexpr int kCheckpointPages = 1000;
-constexpr int kBusyMs = 10;  // the agent has rings to drain
+constexpr int kAgentBusyMs = 10;  // the agent has rings to drain
 
 // File systems over a network: WAL needs memory that all readers share, which those do not give.
 bool is_network_fs(const std::string& path) {
@@ -53,7 +53,7 @@ Result<std::unique_ptr<RunDatabase>> RunDatabase::open(const std::string& path, 
 
 Status RunDatabase::prepare_file(const std::string& path, const RunWriterOptions& options) {
   const uint64_t max_bytes = std::max(options.max_bytes, kMinBytes);
-  sqlite3_busy_timeout(db_.raw(), kBusyMs);
+  sqlite3_busy_timeout(db_.raw(), kAgentBusyMs);
   sqlite3_db_config(db_.raw(), SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_db_config(db_.raw(), SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
   sqlite3_db_config(db_.raw(), SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
@@ -149,7 +149,7 @@ void RunDatabase::checkpoint() {
   if (too_long) sqlite3_busy_timeout(db_.raw(), 0);  // a reader that holds on holds on for long
   const int code = sqlite3_wal_checkpoint_v2(
       db_.raw(), nullptr, too_long ? SQLITE_CHECKPOINT_RESTART : SQLITE_CHECKPOINT_PASSIVE, &pages, &done);
-  if (too_long) sqlite3_busy_timeout(db_.raw(), kBusyMs);
+  if (too_long) sqlite3_busy_timeout(db_.raw(), kAgentBusyMs);
   if (code == SQLITE_OK && pages == done) wal_pages_ = 0;  // the next writer begins the journal anew
 }
 

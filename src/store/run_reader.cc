@@ -22,7 +22,7 @@ constexpr int kProgressSteps = 1'000'000;  // of SQLite's machine, between two l
 constexpr uint64_t kMaxProgress = 20'000;  // looks per call of ours: minutes of work, then it is no honest file
 constexpr size_t kMaxListed = 1u << 20;
 constexpr size_t kMaxAttempts = 4096;
-constexpr int kBusyMs = 2000;
+constexpr int kReaderBusyMs = 2000;
 
 int32_t to_int(int64_t value) { return static_cast<int32_t>(std::clamp<int64_t>(value, INT32_MIN, INT32_MAX)); }
 
@@ -43,7 +43,7 @@ struct RunReader::Impl {
 
   Status prepare() {
     distrust(db);
-    sqlite3_busy_timeout(db.raw(), kBusyMs);
+    sqlite3_busy_timeout(db.raw(), kReaderBusyMs);
     sqlite3_progress_handler(db.raw(), kProgressSteps, &on_progress, this);
     if (Status status = check_schema(db, name.c_str()); !status) return status;
     if (Status status = db.exec("PRAGMA query_only = ON"); !status) return status;

@@ -23,7 +23,7 @@ def fakes_folder() -> Path | None:
     folders = (
         [Path(named)]
         if named
-        else [ROOT / "build" / preset / "src" / "recorder" for preset in ("dev", "asan", "release")]
+        else [ROOT / "build" / preset / "src" / "recorder" for preset in ("wheel", "dev", "asan")]
     )
     return next((f for f in folders if (f / "libfake_cuda.so").exists()), None)
 
@@ -32,7 +32,7 @@ def fakes_folder() -> Path | None:
 def fakes() -> Path:
     folder = fakes_folder()
     if folder is None:
-        pytest.skip("the fake CUDA driver is not built (cmake --preset dev, target recorder_test)")
+        pytest.skip("the fake CUDA driver is not built (make unit)")
     return folder
 
 

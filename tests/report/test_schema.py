@@ -18,7 +18,7 @@ jsonschema = pytest.importorskip("jsonschema")
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMAS = ROOT / "docs" / "schema"
-BUILD = Path(os.environ.get("STEPSCOPE_BUILD_DIR", ROOT / "build" / "dev"))
+BUILD = Path(os.environ.get("STEPSCOPE_BUILD_DIR", ROOT / "build" / "wheel"))
 
 
 def validator(name: str) -> jsonschema.Draft202012Validator:

@@ -24,7 +24,7 @@ _P1, _P2, _P3, _P4, _P5 = 2654435761, 2246822519, 3266489917, 668265263, 3747613
 
 def write_example(path: Path) -> None:
     """A closed run file: 3,000 steps of 4 ranks, rank 1 slow in backward, written by the C++ side."""
-    binary = Path(os.environ.get("STEPSCOPE_BUILD_DIR", ROOT / "build/dev")) / "store_test"
+    binary = Path(os.environ.get("STEPSCOPE_BUILD_DIR", ROOT / "build/wheel")) / "store_test"
     if not binary.exists():
         pytest.skip(f"{binary} is not built (make unit)")
     command = [str(binary), "--gtest_filter=RunFileExample.*"]
