@@ -9,7 +9,11 @@ FUZZ_SECONDS ?= 60
 PAIRS ?= 6
 PYTHONS ?= $(foreach v,10 11 12 13 14,$(shell command -v python3.$(v)))
 PYTEST_FLAGS ?= -q
-SHARE ?= $(shell git rev-list --count HEAD 2>/dev/null || echo 0)/3
+SHARE ?= $(shell git rev-list --count HEAD 2>/dev/null || echo 0)/4
+# Tests of one process each, which judge no times, run side by side; trainings of several ranks have the cores for themselves.
+SIDE_BY_SIDE := tests/hooks tests/gpu
+FAST_TESTS = $(PY) -m pytest $(PYTEST_FLAGS) -m "not slow" -n $(JOBS) --dist loadfile $(SIDE_BY_SIDE) && \
+  $(PY) -m pytest $(PYTEST_FLAGS) -m "not slow" tests $(addprefix --ignore=,$(SIDE_BY_SIDE))
 MATRIX_VENV ?= build/matrix-venv
 MATRIX_FLAGS ?= --write
 THIRDPARTY_VENV ?= build/thirdparty-venv
@@ -62,13 +66,13 @@ unit: build  # in the folder of the wheel, whose rooms are tested
 	cmake --build build/wheel -j $(JOBS)
 	ctest --test-dir build/wheel --output-on-failure -j $(JOBS)
 
-test: unit ## C++ unit tests, pytest's fast tests, every third of its slow ones: commits take turns (SHARE=0/1 for all)
-	$(PY) -m pytest $(PYTEST_FLAGS) tests -m "not slow"
+test: unit ## C++ unit tests, pytest's fast tests, every fourth of its slow ones: commits take turns (SHARE=0/1 for all)
+	$(FAST_TESTS)
 	$(PY) -m pytest $(PYTEST_FLAGS) tests -m "slow and not long" --share=$(SHARE) || [ $$? -eq 5 ]
 	@echo "make test: ALL TESTS PASSED"
 
 test-fast: unit ## C++ unit tests and the quick half of pytest
-	$(PY) -m pytest $(PYTEST_FLAGS) tests -m "not slow"
+	$(FAST_TESTS)
 	@echo "make test-fast: ALL FAST TESTS PASSED"
 
 test-long: build ## slow tests that `make test` leaves out

@@ -79,4 +79,4 @@ if [ ! -e "$VENV/.stepscope-torch-works" ]; then
 fi
 has numpy || pip_install numpy || die "pip could not install numpy"
 has scikit_build_core || pip_install "scikit-build-core>=0.10" || die "pip could not install scikit-build-core"
-has pytest hypothesis jsonschema pyarrow ipykernel nbclient || pip_install -r tests/requirements.txt || die "pip could not install the test requirements"
+has pytest xdist hypothesis jsonschema pyarrow ipykernel nbclient || pip_install -r tests/requirements.txt || die "pip could not install the test requirements"
