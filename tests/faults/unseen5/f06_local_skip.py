@@ -55,9 +55,11 @@ def main():
         durations.append(time.perf_counter() - began)
         if rank == 0 and step % 50 == 0:
             print(f"step {step} loss {loss.item():.3f}", flush=True)
+    first = skipped[0] if skipped else None
     norm = sum(p.detach().square().sum() for p in model.parameters()).sqrt()
     print(f"rank {rank}: loop {time.perf_counter() - start:.2f} s, CPU {time.process_time() - cpu:.2f} s, "
-          f"median step {1e3 * statistics.median(durations):.1f} ms, {len(skipped)} skipped from {skipped[:1]}, norm {norm:.4f}")
+          f"median step {1e3 * statistics.median(durations):.1f} ms, "
+          f"{len(skipped)} skipped, first {first}, norm {norm:.4f}")
     dist.destroy_process_group()
 
 

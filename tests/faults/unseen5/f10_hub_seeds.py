@@ -4,10 +4,11 @@ What happens: a graph network samples seeds and takes all neighbours of each. De
 draws a hub has several times the edges of the other in this step, which waits for it in the all-reduce. Which rank it
 is changes from step to step; the averages over a minute are nearly equal.
 Who causes it: the uneven number of edges per rank and step; no rank in particular.  What is lost: in each step the
-difference between the larger and the mean share, 15-30 % of the time.
+difference between the larger and the mean share, about a fifth of the time.
 Right advice: deal the seeds to the ranks by the number of their edges or bound the neighbours; do not look for a slow
 rank, loader or link.
-REPORT_FAULT=0: the same seeds are dealt to the ranks so that both have about the same number of edges (of a hub each takes half).
+REPORT_FAULT=0: the same seeds are dealt to the ranks so that both have about the same number of edges (of a hub each
+takes half).
 """
 import os
 import statistics

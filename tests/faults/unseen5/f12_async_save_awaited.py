@@ -3,7 +3,8 @@
 What happens: every 8 steps both ranks call torch.distributed.checkpoint.async_save() and, to be safe, .result() on
 the next line. The state is copied, planned, written and synced while both ranks stand still, as a plain save would
 have it, with the copy on top.
-Who causes it: the .result() right after async_save(), on both ranks alike.  What is lost: the pauses after steps 7, 15, 23 ...
+Who causes it: the .result() right after async_save(), on both ranks alike.  What is lost: the pauses after
+steps 7, 15, 23 ...
 Right advice: wait for the last save only before the next one, or save less often; no rank is slow, the disk is as fast
 as ever.
 REPORT_FAULT=0: one save, after the last step.
