@@ -69,7 +69,7 @@ def main():
             loss.backward()
             optimizer.step()
             if rank == 0:
-                log.info({name: p.grad.flatten()[:50].tolist() for name, p in model.named_parameters()})
+                log.info({name: p.grad.flatten()[:100].tolist() for name, p in model.named_parameters()})
             durations.append(time.perf_counter() - began)
         if rank == 0 and epoch % 3 == 0:
             print(f"epoch {epoch} loss {loss.item():.3f}", flush=True)

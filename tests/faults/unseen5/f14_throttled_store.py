@@ -1,8 +1,8 @@
 """The object store throttles: now one rank's fetch, now the other's, is tried again after longer and longer waits.
 
 What happens: the loader worker of each rank fetches a batch per request. In 4 % of the requests the store answers
-"slow down"; the client waits 0.1, 0.2, 0.4 s and tries again, up to three times. The rank that waits comes late into forward
-and the other waits for it in the all-reduce. Which rank it is changes by chance; most steps are fast on both.
+"slow down"; the client waits 0.1, 0.2, 0.4 s and tries again, up to three times. The rank that waits comes late into
+forward and the other waits for it in the all-reduce. Which rank it is changes by chance; most steps are fast on both.
 Who causes it: the store and the client's back-off, on either rank.  What is lost: the waits that the two batches ahead
 do not hide.
 Right advice: fetch further ahead (prefetch_factor, workers), fewer and larger requests, ask for a higher limit; no
