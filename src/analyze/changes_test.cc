@@ -25,6 +25,11 @@ Played one_is_late(std::vector<int> others = {0}) {
   return run;
 }
 
+// Makes `ms` of the category the cell's own time before the sync point.
+void set(Cell& cell, Category category, float ms) {
+  cell.ms[index(category)] = cell.segments[0][index(category)] = ms;
+}
+
 Reduction ten_less() {
   return removal_of(Category::kBackward, [](size_t, const Cell& cell) { return cell.rank == 1 ? 10 : 0; });
 }
@@ -57,9 +62,8 @@ TEST(Changes, WhatWasNoWorkIsNotSharedOut) {
 TEST(Changes, WaitingForInputIsNotSharedOut) {
   Played run = one_is_late();
   for (StepRow& row : run.table) {
-    Cell& cell = row.cells[1];
-    cell.ms[index(Category::kInputWait)] = 10, cell.ms[index(Category::kBackward)] = 20;
-    cell.segments[0] = cell.ms;
+    set(row.cells[1], Category::kInputWait, 10);
+    set(row.cells[1], Category::kBackward, 20);
   }
   const Rows rows = run.rows();
   const Reduction cut = removal_of(Category::kInputWait);
@@ -70,9 +74,8 @@ TEST(Changes, WaitingForInputIsNotSharedOut) {
 TEST(Changes, WorkMayBeNewToARank) {
   Played run = one_is_late();
   for (StepRow& row : run.table) {
-    Cell& cell = row.cells[0];
-    cell.ms[index(Category::kForward)] = 30, cell.ms[index(Category::kBackward)] = 0;
-    cell.segments[0] = cell.ms;
+    set(row.cells[0], Category::kForward, 30);
+    set(row.cells[0], Category::kBackward, 0);
   }
   const Rows rows = run.rows();
   EXPECT_NEAR(*saved_share(rows, shared_out(rows, ten_less())), 5.0 / 42, 1e-6);
@@ -101,14 +104,13 @@ TEST(Changes, WhatIsLeftGetsQuickerByAPartOfItself) {
 }
 
 // Two ranks load for 10 of 42 ms in their own thread and compute for 30. Done elsewhere on two cores that is as much work
-// as before: 80 ms for two cores. On eight cores it is hidden, were the loader to sleep there would be half as much.
+// as before: 80 ms for two cores. On eight cores it is hidden.
 TEST(Changes, LoadingElsewhereSharesTheCores) {
   Played run;
   for (int i = 0; i < 8; ++i) run.add({{0}, {1}}, 2);
   for (StepRow& row : run.table) {
     for (Cell& cell : row.cells) {
-      cell.ms[index(Category::kInputWait)] = 10;
-      cell.segments[0] = cell.ms;
+      set(cell, Category::kInputWait, 10);
       cell.wall_ms = 42;
       cell.cpu_ms = 40;
     }
