@@ -180,8 +180,7 @@ void frame(A& wire, NodeFrame& f) {
   wire.num(f.dropped_frames);
   wire.flag(f.last);
   wire.maybe(f.load, [&](HostLoad& load) {
-    for (double* number :
-         {&load.cores, &load.rank_cores, &load.worker_cores, &load.others_cores, &load.run_delay})
+    for (double* number : {&load.cores, &load.rank_cores, &load.worker_cores, &load.others_cores, &load.run_delay})
       wire.real(*number);
   });
   wire.list(f.notes, kMostItems, [&](std::string& note) { wire.text(note, kMostText); });

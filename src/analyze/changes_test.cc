@@ -26,9 +26,7 @@ Played one_is_late(std::vector<int> others = {0}) {
 }
 
 // Makes `ms` of the category the cell's own time before the sync point.
-void set(Cell& cell, Category category, float ms) {
-  cell.ms[index(category)] = cell.segments[0][index(category)] = ms;
-}
+void set(Cell& cell, Category category, float ms) { cell.ms[index(category)] = cell.segments[0][index(category)] = ms; }
 
 Reduction ten_less() {
   return removal_of(Category::kBackward, [](size_t, const Cell& cell) { return cell.rank == 1 ? 10 : 0; });
@@ -103,8 +101,8 @@ TEST(Changes, WhatIsLeftGetsQuickerByAPartOfItself) {
   EXPECT_NEAR(range->high, 1 - 0.75 * 2.0 / 42 + kErrors, 1e-6);
 }
 
-// Two ranks load for 10 of 42 ms in their own thread and compute for 30. Done elsewhere on two cores that is as much work
-// as before: 80 ms for two cores. On eight cores it is hidden.
+// Two ranks load for 10 of 42 ms in their own thread and compute for 30. Done elsewhere on two cores that is as much
+// work as before: 80 ms for two cores. On eight cores it is hidden.
 TEST(Changes, LoadingElsewhereSharesTheCores) {
   Played run;
   for (int i = 0; i < 8; ++i) run.add({{0}, {1}}, 2);
@@ -118,9 +116,7 @@ TEST(Changes, LoadingElsewhereSharesTheCores) {
   }
   const Rows rows = run.rows();
   const Change moved{.usual = removal_of(Category::kInputWait), .goes_on = true};
-  const auto of = [&](const Change& change, HostLoad load) {
-    return *saved_range(rows, change, one_host(2, load));
-  };
+  const auto of = [&](const Change& change, HostLoad load) { return *saved_range(rows, change, one_host(2, load)); };
   const SavedRange full = of(moved, {.cores = 2}), roomy = of(moved, {.cores = 8});
   EXPECT_TRUE(full.cores_full);
   EXPECT_NEAR(full.low, 1 - 40.0 / 42 - kErrors, 1e-6);

@@ -3,7 +3,8 @@
 //   share   the replay without the change's cost (analyze/whatif.h)
 //   high    the most the change may bring; and what is left runs quicker than it did beside the fault: a core that was
 //           idle, or at other work, comes back with cold caches
-//   low     the least it may bring, with the company that ranks would have then (analyze/shared_cores.h), slowed down as
+//   low     the least it may bring, with the company that ranks would have then (analyze/shared_cores.h), slowed down
+//   as
 //           this run's overlaps tell (analyze/contention.h); where they do not tell, as much as the host's cores allow
 //           (analyze/host_load.h). Never quicker than the host's cores can do all that is left to do
 //

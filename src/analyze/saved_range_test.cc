@@ -197,8 +197,7 @@ std::optional<SavedRange> range_of(const Played& run, const CoreSharing& sharing
   const auto blocks = late.find(1);
   if (blocks == late.end()) return std::nullopt;
   return saved_range(
-      rows,
-      {.usual = down_to_the_others(rows, blocks->second, 1), .most = as_the_others(rows, blocks->second, 1)},
+      rows, {.usual = down_to_the_others(rows, blocks->second, 1), .most = as_the_others(rows, blocks->second, 1)},
       sharing);
 }
 
