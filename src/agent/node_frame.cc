@@ -180,7 +180,8 @@ void frame(A& wire, NodeFrame& f) {
   wire.num(f.dropped_frames);
   wire.flag(f.last);
   wire.maybe(f.load, [&](HostLoad& load) {
-    for (double* number : {&load.cores, &load.rank_cores, &load.others_cores, &load.run_delay}) wire.real(*number);
+    for (double* number : {&load.cores, &load.rank_cores, &load.worker_cores, &load.others_cores, &load.run_delay})
+      wire.real(*number);
   });
   wire.list(f.notes, kMostItems, [&](std::string& note) { wire.text(note, kMostText); });
   wire.maybe(f.host, [&](HostSight& sight) { sight_wire::host(wire, sight); });

@@ -220,7 +220,7 @@ TEST(NodeFrame, StepsComeOutAsTheyWentIn) {
 TEST(NodeFrame, WhatIsToldOfAProcessComesOutExactly) {
   NodeFrame frame = frame_of({});
   frame.least_offset_ns = -5, frame.last = true, frame.dropped_frames = 4, frame.notes = {"a note"};
-  frame.load = HostLoad{8, 1.5, 0.25, 0.125};
+  frame.load = HostLoad{.cores = 8, .rank_cores = 1.5, .worker_cores = 0.5, .others_cores = 0.25, .run_delay = 0.125};
   ProcessNews& news = frame.processes[0];
   news.now = {.steps = 9,
               .records = 8,
@@ -265,6 +265,7 @@ TEST(NodeFrame, WhatIsToldOfAProcessComesOutExactly) {
   EXPECT_EQ(is.groups.at(77).ranks, (std::vector<int>{0, 1, 2, 3}));
   EXPECT_EQ(is.facts, news.facts);
   EXPECT_EQ(is.code.at(0).program, news.code[0].program);
+  EXPECT_EQ(back->load->worker_cores, 0.5);
   EXPECT_EQ(back->load->run_delay, 0.125);
   EXPECT_EQ(back->least_offset_ns, -5);
 }

@@ -9,6 +9,7 @@ namespace stepscope {
 struct HostLoad {
   double cores = 0;         // that the ranks may use, counted as the kernel does; 0 = not known
   double rank_cores = 1;    // that one rank asks for while it computes, at least its own thread
+  double worker_cores = 0;  // that loader workers of the ranks use
   double others_cores = 0;  // used by processes that belong to no rank
   double run_delay = 0;     // share of time that the ranks' main threads were ready to run and had no core
 

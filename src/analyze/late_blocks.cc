@@ -1,5 +1,7 @@
 #include "analyze/late_blocks.h"
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -19,6 +21,25 @@ using Numbered = std::pair<size_t, LateBlock>;  // with the number of the block
 bool has_neighbour(const std::vector<Numbered>& list, size_t i) {
   return (i > 0 && list[i - 1].first + 1 == list[i].first) ||
          (i + 1 < list.size() && list[i].first + 1 == list[i + 1].first);
+}
+
+class ByRow {
+ public:
+  explicit ByRow(const std::vector<LateBlock>& blocks) {
+    for (const LateBlock& b : blocks)
+      for (const StepRow* row : b.rows.rows) at_[row] = b.excess;
+  }
+  const RankExcess* find(const StepRow* row) const {
+    const auto found = at_.find(row);
+    return found == at_.end() ? nullptr : &found->second;
+  }
+
+ private:
+  std::map<const StepRow*, RankExcess> at_;
+};
+
+bool is_beyond_noise(const RankExcess& e, size_t category) {
+  return e.category_ms[category] > kBeyondNoise * static_cast<float>(e.excess_ms);
 }
 
 }  // namespace
@@ -79,17 +100,26 @@ RankExcess overall(const std::vector<LateBlock>& blocks) {
 }
 
 Reduction down_to_the_others(const Rows& rows, const std::vector<LateBlock>& blocks, int rank) {
-  std::map<const StepRow*, const RankExcess*> at;
-  for (const LateBlock& b : blocks)
-    for (const StepRow* row : b.rows.rows) at[row] = &b.excess;
-  return [&rows, at = std::move(at), rank](size_t i, const Cell& cell) {
+  return [&rows, at = ByRow(blocks), rank](size_t i, const Cell& cell) {
     LedgerMs cut{};
-    if (cell.rank != rank) return cut;
-    const auto found = at.find(rows.rows[i]);
-    if (found == at.end()) return cut;
-    const RankExcess& e = *found->second;
-    for (size_t c = 0; c < kCategoryCount; ++c)
-      if (e.category_ms[c] > kBeyondNoise * static_cast<float>(e.excess_ms)) cut[c] = e.category_ms[c];
+    const RankExcess* e = cell.rank == rank ? at.find(rows.rows[i]) : nullptr;
+    for (size_t c = 0; e && c < kCategoryCount; ++c)
+      if (is_beyond_noise(*e, c)) cut[c] = e->category_ms[c];
+    return cut;
+  };
+}
+
+Reduction as_the_others(const Rows& rows, const std::vector<LateBlock>& blocks, int rank) {
+  return [&rows, at = ByRow(blocks), rank, others = std::vector<double>()](size_t i, const Cell& cell) mutable {
+    LedgerMs cut{};
+    const RankExcess* e = cell.rank == rank ? at.find(rows.rows[i]) : nullptr;
+    for (size_t c = 0; e && c < kCategoryCount; ++c) {
+      if (!is_beyond_noise(*e, c)) continue;
+      others.clear();
+      for (const Cell& other : rows.rows[i]->cells)
+        if (other.rank != rank) others.push_back(other.ms[c]);
+      if (!others.empty()) cut[c] = std::max(0.0f, cell.ms[c] - static_cast<float>(median(others)));
+    }
     return cut;
   };
 }
@@ -114,23 +144,26 @@ int first_late_bucket(const LateBlock& block, int rank, double least_ms) {
   return -1;
 }
 
-double work_factor(const std::vector<LateBlock>& blocks, int rank) {
-  const Rows rows = rows_of(blocks);
-  for (const BatchSize& batch : kBatchSizes) {
-    std::vector<double> own, others;
-    for (const StepRow* row : rows.rows) {
+double factor_of(const std::vector<LateBlock>& blocks, int rank, double Cell::* figure) {
+  std::vector<double> own, others;
+  for (const LateBlock& block : blocks)
+    for (const StepRow* row : block.rows.rows) {
       const Cell* cell = row->find(rank);
       if (!cell || row->cells.size() < 2) continue;
       std::vector<double> of_others;
       for (const Cell& other : row->cells)
-        if (&other != cell) of_others.push_back(other.*batch.size);
-      own.push_back(cell->*batch.size);
+        if (&other != cell) of_others.push_back(other.*figure);
+      own.push_back(cell->*figure);
       others.push_back(median(std::move(of_others)));
     }
-    if (own.empty()) break;
-    const double mine = median(std::move(own)), theirs = median(std::move(others));
-    if (mine > 0 && theirs > 0) return mine / theirs;
-  }
+  if (own.empty()) return std::numeric_limits<double>::quiet_NaN();
+  const double mine = median(std::move(own)), theirs = median(std::move(others));
+  return mine > 0 && theirs > 0 ? mine / theirs : std::numeric_limits<double>::quiet_NaN();
+}
+
+double work_factor(const std::vector<LateBlock>& blocks, int rank) {
+  for (const BatchSize& batch : kBatchSizes)
+    if (const double factor = factor_of(blocks, rank, batch.size); !std::isnan(factor)) return factor;
   return std::numeric_limits<double>::quiet_NaN();
 }
 

@@ -33,12 +33,17 @@ RankExcess overall(const std::vector<LateBlock>& blocks);
 // beyond noise. What the other ranks' steps vary by is left in, so that noise is not "saved". Keeps a reference to
 // both.
 Reduction down_to_the_others(const Rows& rows, const std::vector<LateBlock>& blocks, int rank);
+// The same with the rank's own time of each step made the others', in the same categories: what it varies by goes, too,
+// and a fault that strikes some steps harder goes from those. Most that can be hoped for.
+Reduction as_the_others(const Rows& rows, const std::vector<LateBlock>& blocks, int rank);
 // The first collective of backward that the rank issues later than the median of the others by more than `least_ms`
 // (median over the steps); -1 = none, or there is one collective only: it would name no region.
 int first_late_bucket(const LateBlock& block, int rank, double least_ms);
 // How many times the work of the others the rank gets in these blocks: the medians over steps of its batch's size and
 // of the median of the others' (analyze/batch_size.h, the best that is known of every rank); NaN where none is.
 double work_factor(const std::vector<LateBlock>& blocks, int rank);
+// The same of any figure of a cell.
+double factor_of(const std::vector<LateBlock>& blocks, int rank, double Cell::* figure);
 // How much of what `phase` takes longer on this rank's device is time in which its host still launches it: a device
 // that is slow, or gets more work, has its launches behind it. 0 without a device to compare.
 double launching_share(const std::vector<LateBlock>& blocks, int rank, Category phase);

@@ -73,6 +73,25 @@ TEST(LateBlocks, DownToTheOthersSavesWhatTheyWaited) {
   EXPECT_NEAR(*saved, 160.0 / 1184, 1e-6);
 }
 
+// Late by 16 and by 24 ms in turns: by 20 as a rule. Taken down by that, the steps that were later still are late by 4;
+// as the others, none is.
+TEST(LateBlocks, AsTheOthersTakesEachStepsOwnLateness) {
+  Played run;
+  for (int i = 0; i < 16; ++i) run.add({{0}, {.rank = 1, .backward_ms = i % 2 ? 44.f : 36.f}});
+  const Rows rows = run.rows();
+  const auto found = late_blocks(rows, kEight);
+  EXPECT_NEAR(*saved_share(rows, down_to_the_others(rows, found.at(1), 1)), (16 + 20) / 104.0, 1e-6);
+  EXPECT_NEAR(*saved_share(rows, as_the_others(rows, found.at(1), 1)), (16 + 24) / 104.0, 1e-6);
+}
+
+TEST(LateBlocks, AnyFigureOfACellIsComparedWithTheOthers) {
+  Played run = played("11");
+  for (StepRow& row : run.table) row.cells[0].bytes = 100, row.cells[1].bytes = 250;
+  const auto found = late_blocks(run.rows(), kEight);
+  EXPECT_DOUBLE_EQ(factor_of(found.at(1), 1, &Cell::bytes), 2.5);
+  EXPECT_TRUE(std::isnan(factor_of(found.at(1), 1, &Cell::tokens)));
+}
+
 TEST(LateBlocks, TheFirstBucketThatIsLateNamesTheRegion) {
   Played run = played("1");
   for (StepRow& row : run.table) {

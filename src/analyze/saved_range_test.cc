@@ -196,7 +196,9 @@ std::optional<SavedRange> range_of(const Played& run, const CoreSharing& sharing
   const auto late = late_blocks(rows, limits);
   const auto blocks = late.find(1);
   if (blocks == late.end()) return std::nullopt;
-  return saved_range(rows, down_to_the_others(rows, blocks->second, 1), sharing);
+  return saved_range(
+      rows, {.usual = down_to_the_others(rows, blocks->second, 1), .most = as_the_others(rows, blocks->second, 1)},
+      sharing);
 }
 
 struct Tally {
@@ -249,7 +251,7 @@ TEST(SavedRangeProperty, TheTruthLiesInTheRange) {
   EXPECT_LT(told, 0.2);
 }
 
-// On hosts with cores to spare nobody slows anybody down: the range is narrow.
+// On hosts with cores to spare nobody slows anybody down: the range is narrow, but for what a cold core may cost.
 TEST(SavedRangeProperty, RanksWithCoresToSpareHaveANarrowRange) {
   Tally all;
   for (uint64_t i = 0; i < 20; ++i) {
@@ -257,7 +259,7 @@ TEST(SavedRangeProperty, RanksWithCoresToSpareHaveANarrowRange) {
     tally(all, job_with(2, 0, 0.03, fault), job_with(2, 0, 0.03, {}), fault, 100 * i, {.cores = 64});
   }
   EXPECT_GE(all.held, 19);
-  EXPECT_LT(median(all.widths), 0.035);
+  EXPECT_LT(median(all.widths), 0.075);
 }
 
 // A fault in the input moves one rank against the other: forward beside nobody on one, beside the other's backward on
@@ -305,7 +307,7 @@ TEST(SavedRange, WhereContentionCannotBeToldTheRangeIsWideAndSaysSo) {
   EXPECT_FALSE(unknown->contention_told);
   EXPECT_GT(unknown->high - unknown->low, 0.1);
   EXPECT_TRUE(roomy->contention_told);
-  EXPECT_LT(roomy->high - roomy->low, 0.03);
+  EXPECT_LT(roomy->high - roomy->low, 0.065);
   EXPECT_NEAR(unknown->share, roomy->share, 1e-12);
 }
 
@@ -318,7 +320,7 @@ TEST(SavedRange, StrangersWidenBothEnds) {
   ASSERT_TRUE(range);
   EXPECT_TRUE(range->strangers);
   EXPECT_NEAR(range->low, 1 - (1 - range->share) * 1.2, 0.02);
-  EXPECT_NEAR(range->high, 1 - (1 - range->share) * 0.8, 0.02);
+  EXPECT_NEAR(range->high, 1 - (1 - 1.1 * range->share) * 0.8, 0.02);
 }
 
 // Steps on a device: neither cores nor strangers count, the range is how the saving differs over the run.
@@ -337,7 +339,7 @@ TEST(SavedRange, OnADeviceOnlyTheStretchesDiffer) {
 }
 
 TEST(SavedRange, NothingIsSaved) {
-  const auto range = saved_range(Rows{}, removal_of(Category::kForward), {});
+  const auto range = saved_range(Rows{}, {.usual = removal_of(Category::kForward)}, {});
   ASSERT_TRUE(range);
   EXPECT_EQ(range->high, 0);
 }

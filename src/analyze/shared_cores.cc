@@ -44,7 +44,11 @@ class RowReplay {
   }
 
   void reduce(size_t row, const Reduction& reduce) {
-    for (size_t k = 0; k < work_.size(); ++k) take_away(work_[k].pieces, reduce(row, row_.cells[k]));
+    for (size_t k = 0; k < work_.size(); ++k) {
+      Work& work = work_[k];
+      take_away(work.pieces, reduce(row, row_.cells[k]));
+      work.recorded.resize(work.pieces.size(), 1);  // pieces may have been added
+    }
   }
 
   void replay_as_recorded(std::vector<double>& clock) {

@@ -10,7 +10,8 @@ namespace stepscope {
 
 namespace {
 
-// Own time of each segment after the reduction, which is spread over segments as the category is.
+// Own time of each segment after the reduction, which is spread over segments as the category is; what is added to a
+// category that the cell has nothing of comes first.
 std::vector<float> reduced_segments(const Cell& cell, std::span<const LedgerMs> segments, const LedgerMs* reduction) {
   std::vector<float> out;
   out.reserve(segments.size());
@@ -18,11 +19,14 @@ std::vector<float> reduced_segments(const Cell& cell, std::span<const LedgerMs> 
     float ms = 0;
     for (size_t c = 0; c < kCategoryCount; ++c) {
       float part = segment[c];
-      if (reduction && (*reduction)[c] > 0 && cell.ms[c] > 0) part *= std::max(0.0f, 1 - (*reduction)[c] / cell.ms[c]);
+      if (reduction && cell.ms[c] > 0) part *= std::max(0.0f, 1 - (*reduction)[c] / cell.ms[c]);
       ms += part;
     }
     out.push_back(ms);
   }
+  if (reduction && !out.empty())
+    for (size_t c = 0; c < kCategoryCount; ++c)
+      if (!(cell.ms[c] > 0)) out.front() += std::max(0.0f, -(*reduction)[c]);
   return out;
 }
 

@@ -10,14 +10,24 @@
 #include <array>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "analyze/rows.h"
 
 namespace stepscope {
 
-// Milliseconds to take away from each category of own time of one rank in one row (index into Rows; a cell of it).
+// Milliseconds to take away from each category of own time of one rank in one row (index into Rows; a cell of it);
+// negative: to add.
 using Reduction = std::function<LedgerMs(size_t row, const Cell& cell)>;
+
+// What mending a fault may bring, from the least to the most that is plausible.
+struct Change {
+  Reduction usual = nullptr;
+  Reduction least = nullptr, most = nullptr;  // null: as usual
+  std::string why_wide = "";                  // what `least` and `most` suppose, in words
+  bool goes_on = false;                       // what is taken away is done elsewhere on the host, beside the ranks
+};
 
 // Takes all of a category away, or `ms` of it.
 Reduction removal_of(Category category);

@@ -122,6 +122,15 @@ void find_idle(CellPieces& pieces, double cpu_ms) {
   for (WorkPiece& p : pieces) p.unsure = p.idle_ms > kPartly * p.ms && p.busy_ms() > kPartly * p.ms;
 }
 
+void add_work(CellPieces& pieces, size_t category, double ms) {
+  double all = 0;
+  for (const WorkPiece& p : pieces)
+    if (p.key.category == category) all += p.ms;
+  if (!(all > 0)) return pieces.push_back({{0, static_cast<uint16_t>(category), 0}, ms, 0, 0});
+  for (WorkPiece& p : pieces)
+    if (p.key.category == category) p.ms += ms * p.ms / all;
+}
+
 }  // namespace
 
 std::vector<CellPieces> pieces_of(const StepRow& row, const RowSegments& parts) {
@@ -136,6 +145,7 @@ std::vector<CellPieces> pieces_of(const StepRow& row, const RowSegments& parts) 
 void take_away(CellPieces& pieces, const LedgerMs& cut) {
   for (size_t c = 0; c < kCategoryCount; ++c) {
     double left = cut[c];
+    if (left < 0) add_work(pieces, c, -left);
     if (!(left > 0)) continue;
     const auto shorten = [](WorkPiece& p, double ms) {
       p.ms -= ms;

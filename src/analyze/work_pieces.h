@@ -35,6 +35,8 @@ using CellPieces = std::vector<WorkPiece>;
 // By cell of the row.
 std::vector<CellPieces> pieces_of(const StepRow& row, const RowSegments& parts);
 // Takes `cut` from the pieces of each category: first what is beyond the quickest rank, its idle time before its work.
+// What is negative of it is added as work on a core, to the category's pieces or as one of its own in the first
+// segment.
 void take_away(CellPieces& pieces, const LedgerMs& cut);
 
 }  // namespace stepscope

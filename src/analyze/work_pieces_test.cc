@@ -88,5 +88,18 @@ TEST(WorkPieces, WhatIsLateIsTakenAwayFirst) {
   }
 }
 
+TEST(WorkPieces, WorkIsAddedToItsCategory) {
+  const StepRow row = sleeper();
+  auto pieces = pieces_of(row, RowSegments(row));
+  LedgerMs cut{};
+  cut[kBackward] = -10, cut[index(Category::kOptimizer)] = -5;
+  take_away(pieces[0], cut);
+  ASSERT_EQ(pieces[0].size(), 3u);
+  EXPECT_NEAR(pieces[0][0].ms, 10, 1e-5);
+  EXPECT_NEAR(pieces[0][1].busy_ms(), 30, 1e-5);
+  EXPECT_EQ(pieces[0][2].key, (PieceKey{0, static_cast<uint16_t>(index(Category::kOptimizer)), 0}));
+  EXPECT_NEAR(pieces[0][2].busy_ms(), 5, 1e-5);
+}
+
 }  // namespace
 }  // namespace stepscope

@@ -101,18 +101,22 @@ FindingBuilder& FindingBuilder::at_least(Severity severity) {
 
 FindingBuilder& FindingBuilder::saves(Category category) { return saves(removal_of(category)); }
 
-FindingBuilder& FindingBuilder::saves(const Reduction& reduce) { return saves(in_->rows, reduce); }
+FindingBuilder& FindingBuilder::saves(const Reduction& reduce) { return saves(Change{.usual = reduce}); }
 
-FindingBuilder& FindingBuilder::saves(const Rows& rows, const Reduction& reduce) {
+FindingBuilder& FindingBuilder::saves(const Change& change) { return saves(in_->rows, change); }
+
+FindingBuilder& FindingBuilder::saves(const Rows& rows, const Change& change) {
   finding_.saves.reset();
-  const auto range = saved_range(rows, reduce, in_->core_sharing(), in_->over ? kMostRangeRows : kLiveRangeRows);
+  const auto range = saved_range(rows, change, in_->core_sharing(), in_->over ? kMostRangeRows : kLiveRangeRows);
   if (!range) return *this;
   Saving& saves = finding_.saves.emplace(Saving{range->share, range->low, range->high, ""});
-  if (!range->contention_told) saves.caveat = "these steps do not tell how much ranks of one host slow each other down";
-  if (range->strangers) {
-    saves.caveat += saves.caveat.empty() ? "" : "; ";
-    saves.caveat += "other programs use cores of the host";
-  }
+  const auto because = [&](bool holds, std::string_view words) {
+    if (holds && !words.empty()) saves.caveat.append(saves.caveat.empty() ? "" : "; ").append(words);
+  };
+  because(range->ends_differ, change.why_wide);
+  because(range->cores_full, "what is left to do takes nearly all cores of the host");
+  because(!range->contention_told, "these steps do not tell how much ranks of one host slow each other down");
+  because(range->strangers, "other programs use cores of the host");
   return *this;
 }
 

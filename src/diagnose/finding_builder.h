@@ -43,10 +43,12 @@ class FindingBuilder {
   FindingBuilder& costs(double share, double seconds);
   FindingBuilder& graded(Severity severity);  // otherwise than by its cost
   FindingBuilder& at_least(Severity severity);
-  // What-if over the steps in scope, or others: with the category taken away on all ranks, or what `reduce` says.
+  // What-if over the steps in scope, or others: with the category taken away on all ranks, what `reduce` says, or from
+  // the least to the most that a change may bring.
   FindingBuilder& saves(Category category);
   FindingBuilder& saves(const Reduction& reduce);
-  FindingBuilder& saves(const Rows& rows, const Reduction& reduce);
+  FindingBuilder& saves(const Change& change);
+  FindingBuilder& saves(const Rows& rows, const Change& change);
 
   FindingBuilder& throughout();  // the steps in scope, first to last
   FindingBuilder& from(int64_t step);

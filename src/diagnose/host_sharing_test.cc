@@ -43,13 +43,13 @@ const Saving* saving(const Snapshot& s) {
   return nullptr;
 }
 
-// 52 ms become 22; where both share one core, 42.
+// 52 ms become 22; where both share one core, 42. What is left may get quicker by a tenth of what goes.
 TEST(HostSharing, RanksOfOneHostMayShareItsCores) {
   const Snapshot s = run({"a", "a"}, {{"a", {.cores = 2}}});
   const Saving* saves = saving(s);
   ASSERT_TRUE(saves);
   EXPECT_NEAR(saves->share, 30.0 / 52, 0.01);
-  EXPECT_NEAR(*saves->high, 30.0 / 52, 0.02);
+  EXPECT_NEAR(*saves->high, 33.0 / 52, 0.02);
   EXPECT_NEAR(*saves->low, 10.0 / 52, 0.03);
   EXPECT_NE(saves->caveat.find("slow each other down"), std::string::npos);
 }
@@ -58,7 +58,8 @@ TEST(HostSharing, OnAHostWithCoresToSpareTheRangeIsNarrow) {
   const Snapshot s = run({"a", "a"}, {{"a", {.cores = 64}}});
   const Saving* saves = saving(s);
   ASSERT_TRUE(saves);
-  EXPECT_NEAR(*saves->low, *saves->high, 0.025);
+  EXPECT_NEAR(*saves->low, 30.0 / 52, 0.02);
+  EXPECT_NEAR(*saves->high, 33.0 / 52, 0.02);
   EXPECT_EQ(saves->caveat, "");
 }
 
@@ -66,7 +67,8 @@ TEST(HostSharing, RanksOfTwoHostsShareNothing) {
   const Snapshot s = run({"a", "b"}, {{"a", {.cores = 1}}, {"b", {.cores = 1}}});
   const Saving* saves = saving(s);
   ASSERT_TRUE(saves);
-  EXPECT_NEAR(*saves->low, *saves->high, 0.025);
+  EXPECT_NEAR(*saves->low, 30.0 / 52, 0.02);
+  EXPECT_NEAR(*saves->high, 33.0 / 52, 0.02);
 }
 
 TEST(HostSharing, OtherProgramsOnTheHostAreSaid) {
@@ -74,7 +76,7 @@ TEST(HostSharing, OtherProgramsOnTheHostAreSaid) {
   const Saving* saves = saving(s);
   ASSERT_TRUE(saves);
   EXPECT_NEAR(*saves->low, 1 - (22.0 / 52) * 1.1, 0.02);
-  EXPECT_NEAR(*saves->high, 1 - (22.0 / 52) * 0.9, 0.02);
+  EXPECT_NEAR(*saves->high, 1 - (19.0 / 52) * 0.9, 0.02);
   EXPECT_NE(saves->caveat.find("other programs"), std::string::npos);
 }
 
@@ -93,6 +95,7 @@ TEST(HostSharing, TheLoadIsReadFromWhatWasSampled) {
   const HostLoad load = host::load_of(facts);
   EXPECT_DOUBLE_EQ(load.cores, 4);
   EXPECT_DOUBLE_EQ(load.rank_cores, 1.5);
+  EXPECT_NEAR(load.worker_cores, 0.5, 1e-9);
   EXPECT_NEAR(load.others_cores, 5.6 - 3.5, 1e-9);
   EXPECT_NEAR(load.run_delay, 0.12, 1e-9);
 }

@@ -102,6 +102,8 @@ HostLoad load_of(const HostFacts& facts) {
     const Window window = steady_window(r);
     if (std::vector<double> v = values_in(r.cpu_cores, window); !v.empty())
       load.rank_cores = std::max(load.rank_cores, median(std::move(v)));
+    if (std::vector<double> v = values_in(r.worker_cpu_cores, window); !v.empty())
+      load.worker_cores += median(std::move(v));
     if (std::vector<double> v = values_in(r.run_delay_share, window); !v.empty()) delays.push_back(mean(v));
   }
   if (!delays.empty()) load.run_delay = median(std::move(delays));

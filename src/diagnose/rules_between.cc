@@ -6,7 +6,7 @@
 #include <map>
 
 #include "analyze/robust.h"
-#include "analyze/whatif.h"
+#include "analyze/changes.h"
 #include "base/text_format.h"
 #include "diagnose/rules_advice.h"
 
@@ -115,6 +115,13 @@ int64_t onset_of(const RuleInput& in, const KindOf& k, const Between& b) {
   return static_cast<double>(b.first) <= in.limits->between_first_factor * between ? 0 : b.first;
 }
 
+// What is done on purpose can be done more rarely; other costs have a cause that can go.
+Change change_of(const KindOf& k) {
+  const Reduction all = removal_of(k.category);
+  const bool on_purpose = k.category == Category::kCheckpoint || k.category == Category::kValidation;
+  return on_purpose ? half_as_often(all) : Change{.usual = all};
+}
+
 Finding finding_of(const RuleInput& in, const KindOf& k, const Between& b, double share) {
   FindingBuilder f = in.finding(k.kind);
   f.in(k.category).about(b.ranks).caused_by(k.cause);
@@ -122,7 +129,7 @@ Finding finding_of(const RuleInput& in, const KindOf& k, const Between& b, doubl
     f.about_job();
   else
     f.holding_up(in.others_than(b.ranks));
-  f.costs(share).saves(k.category).confidence(0.95).from(onset_of(in, k, b)).until(b.last);
+  f.costs(share).saves(change_of(k)).confidence(0.95).from(onset_of(in, k, b)).until(b.last);
   f.title(formatted("{} of the time goes into {}: {} in {} steps{}", format_percent(share), k.words,
                     format_ms(b.event_ms), b.events,
                     f->job_scope || in.seen.size() < 2

@@ -120,15 +120,19 @@ void judge_imbalance(const RuleInput& in, std::vector<Finding>& out) {
   FindingBuilder f = in.finding(FindingKind::kLoadImbalance);
   f.caused_by(Cause::kMoreWork).pattern("rotating").about_job().on_steps_clock().costs(share);
   if (hides) f.graded(Severity::kInfo);
-  f.saves(in.baseline, [&](size_t i, const Cell& cell) {
-    LedgerMs cut{};
-    const auto at = static_cast<size_t>(&cell - in.baseline.rows[i]->cells.data());
-    const double lead = own.at(i, at), all_ms = comparable_ms(cell);
-    if (!(lead > 0) || !(all_ms > 0)) return cut;
-    for (Category c : {Category::kForward, Category::kBackward, Category::kOptimizer})
-      cut[index(c)] = static_cast<float>(std::min(lead / all_ms, 1.0)) * cell.ms[index(c)];
-    return cut;
-  });
+  // Each step's work shared out evenly; at most also what ranks usually differ by.
+  const auto evened = [&](bool usual) {
+    return [&in, &own, usual](size_t i, const Cell& cell) {
+      LedgerMs cut{};
+      const auto at = static_cast<size_t>(&cell - in.baseline.rows[i]->cells.data());
+      const double lead = own.at(i, at) + (usual ? own.usual(cell.rank) : 0), all_ms = comparable_ms(cell);
+      if (!std::isfinite(lead) || !(all_ms > 0)) return cut;
+      for (const Category c : kLaunchPhases)
+        cut[index(c)] = static_cast<float>(std::min(lead / all_ms, 1.0)) * cell.ms[index(c)];
+      return cut;
+    };
+  };
+  f.saves(in.baseline, Change{.usual = evened(false), .most = evened(true)});
   f.confidence(std::min(0.99, correlation * in.coverage));
   const double mean_ms = lost_ms / static_cast<double>(in.baseline.size());
   // Before the baseline (warm-up) a step is uneven as here, what ranks usually differ by left out.

@@ -134,10 +134,12 @@ void judge_input(const RuleInput& in, std::vector<Finding>& out) {
   if (const Severity severity = in.share_severity(starved); severity != Severity::kInfo) {
     FindingBuilder f = in.of_job(FindingKind::kInputBound, Category::kInputWait, starved, severity, starved_ms,
                                  in.hidden_by_queue(starved));
-    f.saves(removal_of(Category::kInputWait, [&](size_t, const Cell& cell) { return starved_ms(cell); }))
-        .title(formatted("Training waits {} of the time for its input, {} per step", format_percent(starved),
-                         format_ms(in.per_step_ms(starved_ms))));
+    f.title(formatted("Training waits {} of the time for its input, {} per step", format_percent(starved),
+                      format_ms(in.per_step_ms(starved_ms))));
     tell_cause(in, f);
+    f.saves(
+        Change{.usual = removal_of(Category::kInputWait, [&](size_t, const Cell& cell) { return starved_ms(cell); }),
+               .goes_on = f->cause == Cause::kInProcess});
     out.push_back(f);
   } else if (in.share_severity(handover) != Severity::kInfo) {
     FindingBuilder f =

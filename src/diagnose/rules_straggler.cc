@@ -8,6 +8,7 @@
 #include <limits>
 #include <set>
 
+#include "analyze/changes.h"
 #include "analyze/late_blocks.h"
 #include "analyze/late_sets.h"
 #include "analyze/others.h"
@@ -138,6 +139,20 @@ void tell_neighbour(const RuleInput& in, FindingBuilder& f) {
           "their own");
 }
 
+constexpr const char* kSharedOut = "the low end shares the work out evenly, the high end leaves it out";
+
+// What mending the rank may bring. Work is there to be done: where the rank has more of it, by its batches or by what
+// it exchanges with the others, the others get their part.
+Change change_of(const RuleInput& in, const CauseWord& cause, const Blocks& blocks, int rank) {
+  Change change{.usual = down_to_the_others(in.rows, blocks, rank), .most = as_the_others(in.rows, blocks, rank)};
+  const bool exchanges_more = factor_of(blocks, rank, &Cell::bytes) >= in.limits->same_work_min_factor;
+  if (cause == Cause::kMoreWork || (cause == Cause::kNone && exchanges_more)) {
+    change.usual = shared_out(in.rows, std::move(change.usual));
+    change.why_wide = kSharedOut;
+  }
+  return change;
+}
+
 int64_t first_step_of(const RuleInput& in, const RankExcess& e, std::optional<Category> phase, double cost_share) {
   const auto figure = [&](const Cell& cell) { return phase ? cell.ms[index(*phase)] : cell.own_ms(); };
   const double threshold = in.limits->onset_share * (phase ? e.category_ms[index(*phase)] : e.excess_ms);
@@ -159,7 +174,7 @@ Finding finding_of(const RuleInput& in, int rank, const Blocks& blocks) {
   const double cost_ms = cost_ms_of(blocks, t), wall_ms = in.rows.wall_ms(), work = work_factor(blocks, rank);
 
   FindingBuilder f = late_rank(in, Lateness::kChronic, rank, phase, cause_of(e, blocks, phase, work, t));
-  f.on_steps_clock().costs(wall_ms > 0 ? cost_ms / wall_ms : 0).saves(down_to_the_others(in.rows, blocks, rank));
+  f.on_steps_clock().costs(wall_ms > 0 ? cost_ms / wall_ms : 0).saves(change_of(in, f->cause, blocks, rank));
   const bool hides = RuleInput::may_hide_later_ranks(rows_of(blocks), rank, cost_ms);
   const bool neighbour = may_be_a_neighbour(in, e, phase, f);
   if (hides || passing(in, blocks, f)) f.graded(Severity::kInfo);
@@ -244,12 +259,15 @@ Finding finding_of(const RuleInput& in, const LateSet& set, const SetBlocks& blo
   f.about(set.ranks).holding_up(in.others_than(set.ranks));
   std::vector<Reduction> each;
   for (const int rank : set.ranks) each.push_back(down_to_the_others(in.rows, blocks.of_ranks, rank));
-  f.on_steps_clock().costs(wall_ms > 0 ? cost_ms / wall_ms : 0).saves([&each](size_t i, const Cell& cell) {
+  Change change{.usual = [&each](size_t i, const Cell& cell) {
     LedgerMs cut{};
     for (const Reduction& reduce : each)
       for (size_t c = 0; const float ms : reduce(i, cell)) cut[c++] += ms;
     return cut;
-  });
+  }};
+  if (f->cause == Cause::kMoreWork)
+    change = {.usual = shared_out(in.rows, change.usual), .most = change.usual, .why_wide = kSharedOut};
+  f.on_steps_clock().costs(wall_ms > 0 ? cost_ms / wall_ms : 0).saves(change);
   const double agree = std::min(1.0, std::min(e.blame, e.positive));
   f.confidence(std::clamp(agree * (1 - 1 / std::max(e.z, 1.5)), 0.0, 0.99));
   f.from(first_step_of(in, set.ranks, e, phase)).until(blocks.of_set.back().rows.rows.back()->step);
