@@ -44,19 +44,6 @@ double pause_ms_in_phase(const Finding& f) {
   return part > 0 ? std::min(part, whole) : whole;
 }
 
-struct Interval {
-  double low = 0, high = 1;
-};
-
-// Wilson's, of `hits` in `count`.
-Interval interval(double hits, double count) {
-  if (count <= 0) return {};
-  const double p = hits / count, z2 = kZ * kZ;
-  const double middle = (p + z2 / (2 * count)) / (1 + z2 / count);
-  const double half = kZ * std::sqrt(p * (1 - p) / count + z2 / (4 * count * count)) / (1 + z2 / count);
-  return {std::max(0.0, middle - half), std::min(1.0, middle + half)};
-}
-
 // In how many samples, and at which lines.
 struct Met {
   double hits = 0, depth = 0;
@@ -163,7 +150,7 @@ class Search {
     if (!scope_.beyond_peer || !with_peer_) {
       const auto count = static_cast<double>(own_.size());
       line.share = m.hits / count;
-      line.low = interval(m.hits, count).low;
+      line.low = share_interval(m.hits, count).low;
       line.decisive = !scope_.beyond_peer && line.share >= kDecisive && line.low >= kLeastLow;
       return line;
     }
@@ -171,7 +158,7 @@ class Search {
     line.own_share = m.hits / own_all_;
     line.peer_share = peer_hits / peer_all_;
     line.share = std::clamp((line.own_share - line.peer_share) / extra, 0.0, 1.0);
-    const double surely = interval(m.hits, own_all_).low - interval(peer_hits, peer_all_).high;
+    const double surely = share_interval(m.hits, own_all_).low - share_interval(peer_hits, peer_all_).high;
     line.low = std::clamp(surely / extra, 0.0, 1.0);
     line.decisive = line.share >= kDecisive && line.low > 0 && line.peer_share <= kPeerFactor * line.own_share;
     return line;
@@ -233,7 +220,21 @@ std::string peer_words(const LineShare& line) {
                    format_percent(line.own_share));
 }
 
+// Not its cells: a loop over these is the program's.
+bool is_recurrent_module(const CodeLine& frame) {
+  return frame.file.ends_with("/nn/modules/rnn.py") && frame.function.ends_with("forward") &&
+         frame.function.find("Cell.") == std::string::npos;
+}
+
 }  // namespace
+
+ShareInterval share_interval(double hits, double count) {
+  if (count <= 0) return {};
+  const double p = hits / count, z2 = kZ * kZ;
+  const double middle = (p + z2 / (2 * count)) / (1 + z2 / count);
+  const double half = kZ * std::sqrt(p * (1 - p) / count + z2 / (4 * count * count)) / (1 + z2 / count);
+  return {std::max(0.0, middle - half), std::min(1.0, middle + half)};
+}
 
 bool CodeSample::without_gil() const {
   const bool libc = module.starts_with("libc.") || module.starts_with("libc-") || module.starts_with("[vdso]");
@@ -254,6 +255,7 @@ void CodeSample::take_frames(const std::vector<CodeLine>& frames) {
                                                   "_wrapper",
                                                   "__torch_function__"};
   const auto own = std::find_if(frames.begin(), frames.end(), [](const CodeLine& f) { return !is_library(f); });
+  in_recurrent = std::any_of(frames.begin(), own, is_recurrent_module);
   for (auto at = own; at != frames.begin();) {
     --at;
     callee = *at;
@@ -298,6 +300,10 @@ std::optional<LineScope> line_scope(const Finding& f) {
     case FindingKind::kStraggler: return LineScope{.phases = phase ? phase : kAll, .beyond_peer = true};
     default: return std::nullopt;
   }
+}
+
+bool asks_for_lines(const Finding& f) {
+  return f.severity != Severity::kInfo || (f.kind == FindingKind::kHostBound && f.cause == Cause::kSmallOperators);
 }
 
 std::optional<LineShare> line_of(const Finding& f, const CodeSamples& samples) {

@@ -178,6 +178,7 @@ struct Engine::Impl {
     in.silenced = &silenced;
     in.rooms = &rooms;
     in.loads = &loads;
+    in.code = &code;
     if (unhooked) in.unhooked = &*unhooked;
     if (failed_command) in.failed_command = &*failed_command;
     return in;
