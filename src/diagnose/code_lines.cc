@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <set>
 #include <tuple>
 
@@ -12,7 +13,6 @@ namespace stepscope {
 namespace {
 
 constexpr double kZ = 1.96;          // 95 %
-constexpr double kLeastLow = 0.3;    // what a decisive line has at least
 constexpr double kPeerFactor = 0.5;  // a peer that is as often there does not differ by it
 constexpr double kToldShare = 0.1;   // a smaller one is not worth a word
 constexpr double kMostly = 0.8;      // of its samples: what they do there is said
@@ -226,6 +226,15 @@ bool is_recurrent_module(const CodeLine& frame) {
          frame.function.find("Cell.") == std::string::npos;
 }
 
+bool is_logger(const CodeLine& frame) {
+  static constexpr const char* kLoggers[] = {"/logging/__init__.py", "/logging/handlers.py", "/torch/utils/tensorboard/",
+                                             "/tensorboardX/",       "/wandb/",              "/mlflow/",
+                                             "/comet_ml/",           "/neptune/",            "/clearml/"};
+  return is_library(frame) && std::any_of(std::begin(kLoggers), std::end(kLoggers), [&](const char* part) {
+           return frame.file.find(part) != std::string::npos;
+         });
+}
+
 }  // namespace
 
 ShareInterval share_interval(double hits, double count) {
@@ -256,6 +265,7 @@ void CodeSample::take_frames(const std::vector<CodeLine>& frames) {
                                                   "__torch_function__"};
   const auto own = std::find_if(frames.begin(), frames.end(), [](const CodeLine& f) { return !is_library(f); });
   in_recurrent = std::any_of(frames.begin(), own, is_recurrent_module);
+  in_logging = std::any_of(frames.begin(), frames.end(), is_logger);
   for (auto at = own; at != frames.begin();) {
     --at;
     callee = *at;

@@ -38,6 +38,7 @@ struct CodeSample {
   std::string module;             // of the instruction: "libtorch_cpu.so"; "" = not known
   std::vector<CodeLine> program;  // lines of the program itself, innermost first, at most kMostLines
   CodeLine callee;                // what the innermost of them has called in a library; line 0 = nothing
+  bool in_logging = false;        // within a call of a logger: the standard library's, or a tracker's
   bool in_recurrent = false;      // in torch's own RNN, LSTM or GRU: one call that hands out operators for all times
 
   // The thread neither runs Python nor holds the GIL: it waits for it, for something else, or sleeps.
@@ -79,6 +80,7 @@ struct LineShare {
 };
 
 inline constexpr double kDecisive = 0.5;
+inline constexpr double kLeastLow = 0.3;  // what a decisive line has at least (95 %)
 inline constexpr size_t kFewest = 8;
 inline constexpr double kWaitsForGil = 0.25;  // of a training thread's answers: who holds the GIL is worth a question
 
