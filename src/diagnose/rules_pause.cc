@@ -24,6 +24,7 @@ struct Outliers {
   LedgerMs by_category{};
   double gc_ms = 0;
   double involuntary = 0, cpu_ms = 0, wall_ms = 0;
+  double voluntary = 0;  // beyond as many as the rank's other steps have
   bool usage = false;
 };
 
@@ -45,6 +46,15 @@ std::vector<std::vector<LedgerMs>> beyond_others_ms(const RuleInput& in) {
     }
   }
   return beyond;
+}
+
+// Voluntary switches of a usual step; 0 where nobody told.
+double usual_voluntary(const RuleInput& in, int rank) {
+  std::vector<double> switches;
+  for (const StepRow* row : in.rows.rows)
+    if (const Cell* cell = row->find(rank); cell && cell->voluntary_switches >= 0)
+      switches.push_back(cell->voluntary_switches);
+  return switches.empty() ? 0 : median(std::move(switches));
 }
 
 // What the others waited for the rank because of step `i`: what it does behind its last collective they feel in the
@@ -73,6 +83,7 @@ Outliers outliers_of(const RuleInput& in, const std::vector<std::vector<LedgerMs
   if (d.size() < 8) return out;
   const double usual = median(d), sigma = mad_sigma(d);
   const double floor_ms = std::max(in.limits->pause_min_ms, in.limits->pause_factor * sigma);
+  const double usual_switches = usual_voluntary(in, rank);
   for (size_t k = 0; k < d.size(); ++k) {
     const double extra = d[k] - usual;
     if (extra < floor_ms) continue;
@@ -89,6 +100,7 @@ Outliers outliers_of(const RuleInput& in, const std::vector<std::vector<LedgerMs
       out.usage = true;
       out.cpu_ms += cell.cpu_ms;
       out.involuntary += cell.involuntary_switches;
+      out.voluntary += std::max(0.0, cell.voluntary_switches - usual_switches);
       out.wall_ms += cell.wall_ms;
     }
   }
@@ -148,10 +160,11 @@ bool told_elsewhere(const Outliers& o, Category phase, const Thresholds& t) {
   }
 }
 
+// Who waits for a lock, the GIL among them, or for a file lets its core go by itself, again and again.
 Cause cause_of(const Outliers& o, Category phase, const Thresholds& t) {
   if (phase == Category::kUnattributed || phase == Category::kUserCode) return Cause::kUserCode;
   const bool descheduled = o.usage && o.involuntary > t.descheduled_switches * static_cast<double>(o.rows.size()) &&
-                           o.cpu_ms < t.descheduled_cpu_share * o.wall_ms;
+                           o.involuntary >= o.voluntary && o.cpu_ms < t.descheduled_cpu_share * o.wall_ms;
   return descheduled ? Cause::kDescheduled : Cause::kNone;
 }
 
