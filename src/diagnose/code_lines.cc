@@ -293,13 +293,13 @@ std::optional<LineScope> line_scope(const Finding& f) {
     case FindingKind::kUnexplainedLoss:
       if (of_a_stall) return of_stalls();
       [[fallthrough]];
-    case FindingKind::kCheckpointStall:
     case FindingKind::kValidationHeavy:
     case FindingKind::kEpochStartStall:
     case FindingKind::kSyncStall:
     case FindingKind::kInputBound:
       if (phase == 0 || phase == bit(Category::kCompile)) return std::nullopt;
       return LineScope{.phases = phase};
+    case FindingKind::kCheckpointStall:
     case FindingKind::kPauseStraggler:
     case FindingKind::kLoggingStall:
       if (phase == 0) return std::nullopt;
