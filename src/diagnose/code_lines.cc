@@ -227,12 +227,17 @@ bool is_recurrent_module(const CodeLine& frame) {
 }
 
 bool is_logger(const CodeLine& frame) {
-  static constexpr const char* kLoggers[] = {"/logging/__init__.py", "/logging/handlers.py", "/torch/utils/tensorboard/",
-                                             "/tensorboardX/",       "/wandb/",              "/mlflow/",
-                                             "/comet_ml/",           "/neptune/",            "/clearml/"};
-  return is_library(frame) && std::any_of(std::begin(kLoggers), std::end(kLoggers), [&](const char* part) {
-           return frame.file.find(part) != std::string::npos;
-         });
+  static constexpr const char* kLoggers[] = {"/logging/__init__.py",
+                                             "/logging/handlers.py",
+                                             "/torch/utils/tensorboard/",
+                                             "/tensorboardX/",
+                                             "/wandb/",
+                                             "/mlflow/",
+                                             "/comet_ml/",
+                                             "/neptune/",
+                                             "/clearml/"};
+  return is_library(frame) && std::any_of(std::begin(kLoggers), std::end(kLoggers),
+                                          [&](const char* part) { return frame.file.find(part) != std::string::npos; });
 }
 
 }  // namespace

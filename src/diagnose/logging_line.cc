@@ -55,7 +55,8 @@ void name_logging(Finding& f, const CodeSamples& samples) {
     f.title += ", in logging";
   f.evidence.push_back({"logging_share", f.ranks.front(), c.logging / c.in_phase, {}, ""});
   f.action =
-      "Log every N steps, or hand the records to a thread or process that waits instead (logging.handlers.QueueHandler)";
+      "Log every N steps, or hand the records to a thread or process that waits instead "
+      "(logging.handlers.QueueHandler)";
 }
 
 }  // namespace stepscope

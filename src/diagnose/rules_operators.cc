@@ -1,6 +1,6 @@
 // HOST_BOUND of a model on the host's cores: so many small operators that handing them out takes the time
-// (diagnose/small_operators.h). Priced by what operators of one element take. Where torch's recurrent modules may be what
-// hands them out it is no verdict, but a reason to ask for lines.
+// (diagnose/small_operators.h). Priced by what operators of one element take. Where torch's recurrent modules may be
+// what hands them out it is no verdict, but a reason to ask for lines.
 #include "base/text_format.h"
 #include "diagnose/rule.h"
 #include "diagnose/small_operators.h"
@@ -22,14 +22,16 @@ void judge_operators(const RuleInput& in, std::vector<Finding>& out) {
       .evidence("thread_cpu_share", found->cpu_share)
       .evidence("forward_us_of_one_element", found->least_forward_us)
       .evidence("backward_us_of_one_element", found->least_backward_us)
-      .title(formatted("{} of the time goes into handing out small operators: {:.0f} per step, of which each takes "
-                       "{:.1f} times as long as one of a single element",
-                       format_percent(found->share), found->per_step,
-                       (found->forward_us + found->backward_us) / (found->least_forward_us + found->least_backward_us)));
+      .title(
+          formatted("{} of the time goes into handing out small operators: {:.0f} per step, of which each takes "
+                    "{:.1f} times as long as one of a single element",
+                    format_percent(found->share), found->per_step,
+                    (found->forward_us + found->backward_us) / (found->least_forward_us + found->least_backward_us)));
   if (found->in_recurrent > 0) f.evidence("recurrent_share", found->in_recurrent);
   if (!found->who_known)
     f.action(
-        "See whether loops of the program or torch's own recurrent modules hand them out (py-spy dump): of the modules, "
+        "See whether loops of the program or torch's own recurrent modules hand them out (py-spy dump): of the "
+        "modules, "
         "fewer time steps or a larger batch is what there is to win");
   else
     f.action(

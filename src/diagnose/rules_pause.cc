@@ -210,9 +210,8 @@ Finding finding_of(const RuleInput& in, const Outliers& o, Category phase, doubl
   const Rhythm rhythm = rhythm_of(in, o);
   const auto count = static_cast<double>(o.rows.size());
   const bool saves = is_around_saves(o, phase, *in.limits);
-  FindingBuilder f = saves
-                         ? stall_around_saves(in, o, phase)
-                         : late_rank(in, Lateness::kTransient, o.rank, phase, cause_of(o, phase, *in.limits));
+  FindingBuilder f = saves ? stall_around_saves(in, o, phase)
+                           : late_rank(in, Lateness::kTransient, o.rank, phase, cause_of(o, phase, *in.limits));
   f.costs(share).saves(without_pauses(o, phase)).confidence(std::min(0.95, 0.6 + 0.05 * count));
   if (hides) f.graded(Severity::kInfo);
   f.from(begin_of(in, o, rhythm))
