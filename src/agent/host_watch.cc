@@ -8,10 +8,13 @@
 namespace stepscope {
 namespace {
 
+constexpr uint64_t kEarlyMemoryNs = 250'000'000;
+
 SamplerOptions options_for(double interval_s) {
   SamplerOptions options;
   const auto interval_ns = static_cast<uint64_t>(std::max(1.0, interval_s) * 1e9);
   options.host_interval_ns = interval_ns;
+  if (interval_s <= 1) options.early_memory_interval_ns = kEarlyMemoryNs;
   options.device_interval_ns = interval_ns;
   options.tree_interval_ns = std::max(options.tree_interval_ns, interval_ns);
   return options;

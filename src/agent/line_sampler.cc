@@ -68,7 +68,7 @@ void LineSampler::choose(Pipeline& pipeline, uint64_t now_ns, const std::set<Tai
   std::map<int, Pipeline::TailId> ranks;
   for (auto& [id, asked] : asked_) asked.wanted = false;
   for (const Finding& f : pipeline.engine().said()) {
-    if (f.severity == Severity::kInfo) continue;
+    if (!asks_for_lines(f)) continue;
     const auto scope = line_scope(f);
     if (!scope) continue;
     if (ranks.empty())

@@ -164,9 +164,10 @@ void standing(A& wire, JobStanding& job) {
 
 template <class A>
 void code(A& wire, CodeSample& sample) {
-  auto& [phase, stalled, stay_ms, beside, holds_gil, in_interpreter, module, program, callee] = sample;
+  auto& [phase, stalled, stay_ms, beside, holds_gil, in_interpreter, module, program, callee, in_logging,
+         in_recurrent] = sample;
   wire.word(phase, kCategoryCount);
-  for (bool* bit : {&stalled, &beside, &holds_gil, &in_interpreter}) wire.flag(*bit);
+  for (bool* bit : {&stalled, &beside, &holds_gil, &in_interpreter, &in_logging, &in_recurrent}) wire.flag(*bit);
   wire.number(stay_ms);
   wire.text(module, kMostName);
   wire.list(program, CodeSample::kMostLines, [&](CodeLine& at) { line(wire, at); });

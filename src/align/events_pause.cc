@@ -17,7 +17,7 @@ void sync_ends(OpenRank& rank, const Event&, int64_t t, const OpenSpan* span) {
 }
 
 void tell_usage(OpenRank& rank, const Event& e, int64_t) {
-  rank.parts.usage().told({static_cast<int64_t>(e.a), static_cast<int64_t>(e.b)});
+  rank.parts.usage().told({static_cast<int64_t>(e.a), static_cast<int64_t>(e.b), static_cast<int64_t>(e.c)});
 }
 
 }  // namespace stepscope

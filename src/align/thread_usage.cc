@@ -17,6 +17,7 @@ void ThreadUsage::end_step(StepFacts& facts, const Totals& until) {
   if (has_boundary_) {
     facts.cpu_ns = until.cpu_ns - boundary_.cpu_ns;
     facts.involuntary_switches = static_cast<int32_t>(until.involuntary_switches - boundary_.involuntary_switches);
+    facts.voluntary_switches = static_cast<int32_t>(until.voluntary_switches - boundary_.voluntary_switches);
   }
   boundary_ = until;
   has_boundary_ = true;

@@ -11,7 +11,7 @@ namespace stepscope {
 class ThreadUsage {
  public:
   struct Totals {
-    int64_t cpu_ns = 0, involuntary_switches = 0;
+    int64_t cpu_ns = 0, involuntary_switches = 0, voluntary_switches = 0;
   };
 
   void told(const Totals& totals);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <set>
 #include <tuple>
 
@@ -12,7 +13,6 @@ namespace stepscope {
 namespace {
 
 constexpr double kZ = 1.96;          // 95 %
-constexpr double kLeastLow = 0.3;    // what a decisive line has at least
 constexpr double kPeerFactor = 0.5;  // a peer that is as often there does not differ by it
 constexpr double kToldShare = 0.1;   // a smaller one is not worth a word
 constexpr double kMostly = 0.8;      // of its samples: what they do there is said
@@ -42,19 +42,6 @@ double evidence_of(const Finding& f, std::string_view name) {
 double pause_ms_in_phase(const Finding& f) {
   const double whole = evidence_of(f, "pause_ms"), part = evidence_of(f, f.phase + "_in_pauses_ms");
   return part > 0 ? std::min(part, whole) : whole;
-}
-
-struct Interval {
-  double low = 0, high = 1;
-};
-
-// Wilson's, of `hits` in `count`.
-Interval interval(double hits, double count) {
-  if (count <= 0) return {};
-  const double p = hits / count, z2 = kZ * kZ;
-  const double middle = (p + z2 / (2 * count)) / (1 + z2 / count);
-  const double half = kZ * std::sqrt(p * (1 - p) / count + z2 / (4 * count * count)) / (1 + z2 / count);
-  return {std::max(0.0, middle - half), std::min(1.0, middle + half)};
 }
 
 // In how many samples, and at which lines.
@@ -163,7 +150,7 @@ class Search {
     if (!scope_.beyond_peer || !with_peer_) {
       const auto count = static_cast<double>(own_.size());
       line.share = m.hits / count;
-      line.low = interval(m.hits, count).low;
+      line.low = share_interval(m.hits, count).low;
       line.decisive = !scope_.beyond_peer && line.share >= kDecisive && line.low >= kLeastLow;
       return line;
     }
@@ -171,7 +158,7 @@ class Search {
     line.own_share = m.hits / own_all_;
     line.peer_share = peer_hits / peer_all_;
     line.share = std::clamp((line.own_share - line.peer_share) / extra, 0.0, 1.0);
-    const double surely = interval(m.hits, own_all_).low - interval(peer_hits, peer_all_).high;
+    const double surely = share_interval(m.hits, own_all_).low - share_interval(peer_hits, peer_all_).high;
     line.low = std::clamp(surely / extra, 0.0, 1.0);
     line.decisive = line.share >= kDecisive && line.low > 0 && line.peer_share <= kPeerFactor * line.own_share;
     return line;
@@ -233,7 +220,35 @@ std::string peer_words(const LineShare& line) {
                    format_percent(line.own_share));
 }
 
+// Not its cells: a loop over these is the program's.
+bool is_recurrent_module(const CodeLine& frame) {
+  return frame.file.ends_with("/nn/modules/rnn.py") && frame.function.ends_with("forward") &&
+         frame.function.find("Cell.") == std::string::npos;
+}
+
+bool is_logger(const CodeLine& frame) {
+  static constexpr const char* kLoggers[] = {"/logging/__init__.py",
+                                             "/logging/handlers.py",
+                                             "/torch/utils/tensorboard/",
+                                             "/tensorboardX/",
+                                             "/wandb/",
+                                             "/mlflow/",
+                                             "/comet_ml/",
+                                             "/neptune/",
+                                             "/clearml/"};
+  return is_library(frame) && std::any_of(std::begin(kLoggers), std::end(kLoggers),
+                                          [&](const char* part) { return frame.file.find(part) != std::string::npos; });
+}
+
 }  // namespace
+
+ShareInterval share_interval(double hits, double count) {
+  if (count <= 0) return {};
+  const double p = hits / count, z2 = kZ * kZ;
+  const double middle = (p + z2 / (2 * count)) / (1 + z2 / count);
+  const double half = kZ * std::sqrt(p * (1 - p) / count + z2 / (4 * count * count)) / (1 + z2 / count);
+  return {std::max(0.0, middle - half), std::min(1.0, middle + half)};
+}
 
 bool CodeSample::without_gil() const {
   const bool libc = module.starts_with("libc.") || module.starts_with("libc-") || module.starts_with("[vdso]");
@@ -254,6 +269,8 @@ void CodeSample::take_frames(const std::vector<CodeLine>& frames) {
                                                   "_wrapper",
                                                   "__torch_function__"};
   const auto own = std::find_if(frames.begin(), frames.end(), [](const CodeLine& f) { return !is_library(f); });
+  in_recurrent = std::any_of(frames.begin(), own, is_recurrent_module);
+  in_logging = std::any_of(frames.begin(), frames.end(), is_logger);
   for (auto at = own; at != frames.begin();) {
     --at;
     callee = *at;
@@ -281,13 +298,13 @@ std::optional<LineScope> line_scope(const Finding& f) {
     case FindingKind::kUnexplainedLoss:
       if (of_a_stall) return of_stalls();
       [[fallthrough]];
-    case FindingKind::kCheckpointStall:
     case FindingKind::kValidationHeavy:
     case FindingKind::kEpochStartStall:
     case FindingKind::kSyncStall:
     case FindingKind::kInputBound:
       if (phase == 0 || phase == bit(Category::kCompile)) return std::nullopt;
       return LineScope{.phases = phase};
+    case FindingKind::kCheckpointStall:
     case FindingKind::kPauseStraggler:
     case FindingKind::kLoggingStall:
       if (phase == 0) return std::nullopt;
@@ -298,6 +315,10 @@ std::optional<LineScope> line_scope(const Finding& f) {
     case FindingKind::kStraggler: return LineScope{.phases = phase ? phase : kAll, .beyond_peer = true};
     default: return std::nullopt;
   }
+}
+
+bool asks_for_lines(const Finding& f) {
+  return f.severity != Severity::kInfo || (f.kind == FindingKind::kHostBound && f.cause == Cause::kSmallOperators);
 }
 
 std::optional<LineShare> line_of(const Finding& f, const CodeSamples& samples) {

@@ -38,6 +38,8 @@ struct CodeSample {
   std::string module;             // of the instruction: "libtorch_cpu.so"; "" = not known
   std::vector<CodeLine> program;  // lines of the program itself, innermost first, at most kMostLines
   CodeLine callee;                // what the innermost of them has called in a library; line 0 = nothing
+  bool in_logging = false;        // within a call of a logger: the standard library's, or a tracker's
+  bool in_recurrent = false;      // in torch's own RNN, LSTM or GRU: one call that hands out operators for all times
 
   // The thread neither runs Python nor holds the GIL: it waits for it, for something else, or sleeps.
   bool without_gil() const;
@@ -45,6 +47,12 @@ struct CodeSample {
 };
 
 using CodeSamples = std::map<int, std::vector<CodeSample>>;  // by rank
+
+// A share of `count` samples that `hits` of them tell: within these (Wilson's, 95 %).
+struct ShareInterval {
+  double low = 0, high = 1;
+};
+ShareInterval share_interval(double hits, double count);
 
 // Which samples tell of a finding.
 struct LineScope {
@@ -57,6 +65,8 @@ struct LineScope {
 };
 // Nothing for findings that no line explains.
 std::optional<LineScope> line_scope(const Finding& finding);
+// Where ranks are asked: of warn or crit, and those whose severity depends on the answers.
+bool asks_for_lines(const Finding& finding);
 
 struct LineShare {
   std::string place;          // "train.py:61 loop (queue.py:171 get)"
@@ -70,6 +80,7 @@ struct LineShare {
 };
 
 inline constexpr double kDecisive = 0.5;
+inline constexpr double kLeastLow = 0.3;  // what a decisive line has at least (95 %)
 inline constexpr size_t kFewest = 8;
 inline constexpr double kWaitsForGil = 0.25;  // of a training thread's answers: who holds the GIL is worth a question
 

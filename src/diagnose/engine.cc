@@ -14,6 +14,7 @@
 #include "diagnose/hang.h"
 #include "diagnose/health.h"
 #include "diagnose/input_queue.h"
+#include "diagnose/logging_line.h"
 #include "diagnose/rule.h"
 #include "diagnose/snapshot_tables.h"
 
@@ -178,6 +179,7 @@ struct Engine::Impl {
     in.silenced = &silenced;
     in.rooms = &rooms;
     in.loads = &loads;
+    in.code = &code;
     if (unhooked) in.unhooked = &*unhooked;
     if (failed_command) in.failed_command = &*failed_command;
     return in;
@@ -423,7 +425,11 @@ Snapshot Engine::snapshot() const {
     s.findings.push_back(std::move(*health.word));
   }
   settle_findings(s.findings);
-  for (Finding& f : s.findings) name_input_queue(f, m.code, m.lives), add_line(f, m.code);
+  for (Finding& f : s.findings) {
+    name_input_queue(f, m.code, m.lives);
+    name_logging(f, m.code);
+    add_line(f, m.code);
+  }
   s.primary = primary_of(s.findings);
   s.steps = m.table.closed();
   s.observer.coverage = m.table.cells_expected()

@@ -32,7 +32,8 @@ bool takes_cores(const Finding& f) { return f.kind == FindingKind::kCpuContentio
 
 // The sum of what lies between the steps holds what stops one rank there now and then.
 bool is_part_of(const Finding& sum, const Finding& f) {
-  const bool pauses = f.kind == FindingKind::kPauseStraggler || f.kind == FindingKind::kLoggingStall;
+  const bool pauses = f.kind == FindingKind::kPauseStraggler || f.kind == FindingKind::kLoggingStall ||
+                      f.kind == FindingKind::kCheckpointStall;
   return sum.kind == FindingKind::kBetweenStepsHeavy && pauses &&
          (claim_of_phase(f.phase) & (kBetween | bit_of(Category::kUnattributed))) != 0;
 }

@@ -18,6 +18,7 @@
 #include "analyze/numerics.h"
 #include "analyze/onset.h"
 #include "analyze/rows.h"
+#include "diagnose/code_lines.h"
 #include "diagnose/device_room.h"
 #include "diagnose/finding_builder.h"
 #include "diagnose/host_thresholds.h"
@@ -59,6 +60,7 @@ struct RuleInput {
   const RankLife* failed_command = nullptr;                // told where the launch command failed and no rank appeared
   const std::map<int, DeviceRoom>* rooms = nullptr;        // by rank; empty where nothing was sampled from outside
   const std::map<std::string, HostLoad>* loads = nullptr;  // by host name, likewise
+  const CodeSamples* code = nullptr;                       // answers to "where are you?"; null where nobody could ask
   std::vector<RankMemory> memory;               // in the window of device memory alone: of ranks with a reading
   const HostFacts* host = nullptr;              // in the window of a node alone, and then there are no rows
   const HostThresholds* host_limits = nullptr;  // as `host`

@@ -1,8 +1,10 @@
 // NO_DATA, WARMUP, INCOMPLETE_DATA: too little evidence, said plainly instead of a verdict.
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "base/text_format.h"
-#include "diagnose/rule.h"
+#include "diagnose/rules_advice.h"
 
 namespace stepscope {
 
@@ -38,6 +40,14 @@ void add_standstill(const RuleInput& in, const std::vector<OpenStep>& overdue, F
     f.costs(share, longest.open_s).in(longest.phase).from(static_cast<int64_t>(longest.step)).until(f->first_step);
   for (const OpenStep& open : overdue)
     f.evidence("open_step_s", open.open_s, open.rank, {}, std::string(name(open.phase)));
+}
+
+// Ranks that outnumber the cores of their host wait for each other's turns, whatever they meet in.
+std::optional<ThreadsAndCores> taking_turns(const RuleInput& in) {
+  if (in.on_device()) return std::nullopt;
+  for (ThreadsAndCores& host : threads_by_host(in))
+    if (host.ranks > host.cores) return std::move(host);
+  return std::nullopt;
 }
 
 std::string title_of(const RuleInput& in, double unresolved, bool groups_unknown) {
@@ -114,7 +124,14 @@ void judge_data(const RuleInput& in, std::vector<Finding>& out) {
   if (priced) {
     // The loss is said and priced; who causes it is for those to tell who see the other ranks.
     // Below, a transfer of this share would be no verdict either.
-    if (unresolved >= t.comm_bound_warn) f.graded(Severity::kWarn);
+    const auto turns = groups_unknown ? taking_turns(in) : std::nullopt;
+    if (turns) {
+      f.title_goes_on(formatted("; {} ranks take turns on {:.0f} cores, which costs such waits by itself", turns->ranks,
+                                turns->cores))
+          .evidence("cores", turns->cores, {}, {}, turns->host);
+    } else if (unresolved >= t.comm_bound_warn) {
+      f.graded(Severity::kWarn);
+    }
     f.in(Category::kUnresolved)
         .costs(unresolved)
         .throughout()

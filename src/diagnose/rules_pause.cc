@@ -1,5 +1,6 @@
 // Ranks that stop now and then while the others wait for them: steps in which the rank's own time stands far out of its
-// usual difference to the others. PAUSE_STRAGGLER, LOGGING_STALL, or INPUT_STRAGGLER by what the time goes into.
+// usual difference to the others. PAUSE_STRAGGLER, LOGGING_STALL, or INPUT_STRAGGLER by what the time goes into;
+// CHECKPOINT_STALL where a rank saves in each of them: what it does around the save has no name.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -24,7 +25,9 @@ struct Outliers {
   LedgerMs by_category{};
   double gc_ms = 0;
   double involuntary = 0, cpu_ms = 0, wall_ms = 0;
+  double voluntary = 0;  // beyond as many as the rank's other steps have
   bool usage = false;
+  size_t saves = 0, saves_elsewhere = 0;  // pauses with a save, other steps with one
 };
 
 // What each rank spent in a category beyond the others; 0 where it was alone. By row, cell of the row and category.
@@ -45,6 +48,15 @@ std::vector<std::vector<LedgerMs>> beyond_others_ms(const RuleInput& in) {
     }
   }
   return beyond;
+}
+
+// Voluntary switches of a usual step; 0 where nobody told.
+double usual_voluntary(const RuleInput& in, int rank) {
+  std::vector<double> switches;
+  for (const StepRow* row : in.rows.rows)
+    if (const Cell* cell = row->find(rank); cell && cell->voluntary_switches >= 0)
+      switches.push_back(cell->voluntary_switches);
+  return switches.empty() ? 0 : median(std::move(switches));
 }
 
 // What the others waited for the rank because of step `i`: what it does behind its last collective they feel in the
@@ -73,13 +85,18 @@ Outliers outliers_of(const RuleInput& in, const std::vector<std::vector<LedgerMs
   if (d.size() < 8) return out;
   const double usual = median(d), sigma = mad_sigma(d);
   const double floor_ms = std::max(in.limits->pause_min_ms, in.limits->pause_factor * sigma);
+  const double usual_switches = usual_voluntary(in, rank);
   for (size_t k = 0; k < d.size(); ++k) {
     const double extra = d[k] - usual;
-    if (extra < floor_ms) continue;
     const auto [i, by_category] = seen[k];
     const Cell& cell = *in.rows.rows[i]->find(rank);
+    const bool saves = cell.ms[index(Category::kCheckpoint)] > 0;
     // The others must have waited for it: an excess that nobody paid for is no stall of the job.
-    if (caused_by_step_ms(in, i, rank) < in.limits->pause_paid_share * extra) continue;
+    if (extra < floor_ms || caused_by_step_ms(in, i, rank) < in.limits->pause_paid_share * extra) {
+      out.saves_elsewhere += saves;
+      continue;
+    }
+    out.saves += saves;
     out.rows.push_back(i);
     out.extra_ms.push_back(extra);
     out.cost_ms += extra * in.rows.weights[i];
@@ -89,6 +106,7 @@ Outliers outliers_of(const RuleInput& in, const std::vector<std::vector<LedgerMs
       out.usage = true;
       out.cpu_ms += cell.cpu_ms;
       out.involuntary += cell.involuntary_switches;
+      out.voluntary += std::max(0.0, cell.voluntary_switches - usual_switches);
       out.wall_ms += cell.wall_ms;
     }
   }
@@ -148,11 +166,32 @@ bool told_elsewhere(const Outliers& o, Category phase, const Thresholds& t) {
   }
 }
 
+// Who waits for a lock, the GIL among them, or for a file lets its core go by itself, again and again.
 Cause cause_of(const Outliers& o, Category phase, const Thresholds& t) {
   if (phase == Category::kUnattributed || phase == Category::kUserCode) return Cause::kUserCode;
   const bool descheduled = o.usage && o.involuntary > t.descheduled_switches * static_cast<double>(o.rows.size()) &&
-                           o.cpu_ms < t.descheduled_cpu_share * o.wall_ms;
+                           o.involuntary >= o.voluntary && o.cpu_ms < t.descheduled_cpu_share * o.wall_ms;
   return descheduled ? Cause::kDescheduled : Cause::kNone;
+}
+
+// In nearly each pause the rank saves, and it saves nowhere else: a checkpoint is more than the call that writes it.
+bool is_around_saves(const Outliers& o, Category phase, const Thresholds& t) {
+  if (phase != Category::kUnattributed && phase != Category::kUserCode) return false;
+  const auto pauses = static_cast<double>(o.rows.size());
+  return static_cast<double>(o.saves) >= t.pause_save_share * pauses &&
+         static_cast<double>(o.saves_elsewhere) <= (1 - t.pause_save_share) * pauses;
+}
+
+FindingBuilder stall_around_saves(const RuleInput& in, const Outliers& o, Category phase) {
+  FindingBuilder f = in.finding(FindingKind::kCheckpointStall);
+  f.about(o.rank).holding_up(in.others_than({o.rank})).in(phase).pattern("transient");
+  f.evidence("pauses_with_save", static_cast<double>(o.saves), o.rank)
+      .evidence("checkpoint_in_pauses_ms",
+                o.by_category[index(Category::kCheckpoint)] / static_cast<double>(o.rows.size()), o.rank);
+  return f.action(
+      "The checkpoint is more than the call that saves: see what is done to it around it (gathering, compressing, "
+      "hashing, "
+      "syncing, copying); do less of it, less often, or in another thread or process");
 }
 
 // Without what each pause takes beyond the rank's usual time.
@@ -170,7 +209,9 @@ Finding finding_of(const RuleInput& in, const Outliers& o, Category phase, doubl
   const bool hides = RuleInput::may_hide_later_ranks(paused, o.rank, o.cost_ms);
   const Rhythm rhythm = rhythm_of(in, o);
   const auto count = static_cast<double>(o.rows.size());
-  FindingBuilder f = late_rank(in, Lateness::kTransient, o.rank, phase, cause_of(o, phase, *in.limits));
+  const bool saves = is_around_saves(o, phase, *in.limits);
+  FindingBuilder f = saves ? stall_around_saves(in, o, phase)
+                           : late_rank(in, Lateness::kTransient, o.rank, phase, cause_of(o, phase, *in.limits));
   f.costs(share).saves(without_pauses(o, phase)).confidence(std::min(0.95, 0.6 + 0.05 * count));
   if (hides) f.graded(Severity::kInfo);
   f.from(begin_of(in, o, rhythm))
@@ -178,6 +219,7 @@ Finding finding_of(const RuleInput& in, const Outliers& o, Category phase, doubl
       .title(formatted("Rank {} stops for {} {} and {} wait", o.rank, format_ms(o.median_ms),
                        rhythm.period_s > 0 ? rhythm.words() : formatted("in {} steps", o.rows.size()),
                        in.half_seen() ? "the others seen" : "all others"));
+  if (saves) f.title_goes_on(", around its saves");
   if (hides) f.title_goes_on(", longer for ranks that were not seen or for the link");
   return f.evidence("pause_ms", o.median_ms, o.rank)
       .evidence("pauses", count, o.rank, {}, rhythm.words())

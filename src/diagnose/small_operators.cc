@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "analyze/robust.h"
+#include "diagnose/code_lines.h"
 #include "diagnose/rules_advice.h"
 
 namespace stepscope {
@@ -47,16 +48,37 @@ std::optional<SmallOperators> of_rank(const RuleInput& in, int rank, const Confi
   return found;
 }
 
+bool has_recurrent_modules(const RuleInput& in) {
+  return std::any_of(in.lives->begin(), in.lives->end(), [](const auto& entry) {
+    const ConfigFact* graph = Configuration(entry.second).find("graph");
+    return graph && number(*graph, "recurrent", 0) > 0;
+  });
+}
+
+// What it hands out in backward is taken to be as its forward.
+void look_who_hands_out(const RuleInput& in, SmallOperators& found) {
+  if (!has_recurrent_modules(in)) return;
+  double answers = 0, inside = 0;
+  for (const auto& [rank, list] : *in.code)
+    for (const CodeSample& sample : list) {
+      if (sample.beside || sample.stalled || sample.phase != Category::kForward) continue;
+      ++answers, inside += sample.in_recurrent;
+    }
+  found.who_known = answers >= kFewest;
+  if (found.who_known) found.in_recurrent = inside > 0 ? share_interval(inside, answers).high : 0;
+}
+
 }  // namespace
 
 double handing_out_ms(const Cell& cell, const SmallOperators& found) {
   const auto part = [](double least_us, double us) { return us > 0 ? std::min(1.0, least_us / us) : 0; };
-  return part(found.least_forward_us, found.forward_us) * ms_in(cell, Category::kForward) +
-         part(found.least_backward_us, found.backward_us) * ms_in(cell, Category::kBackward);
+  const double all_ms = part(found.least_forward_us, found.forward_us) * ms_in(cell, Category::kForward) +
+                        part(found.least_backward_us, found.backward_us) * ms_in(cell, Category::kBackward);
+  return (1 - found.in_recurrent) * all_ms;
 }
 
 std::optional<SmallOperators> small_operators(const RuleInput& in) {
-  if (in.on_device() || in.half_seen() || !in.lives) return std::nullopt;
+  if (in.on_device() || in.half_seen() || !in.lives || !in.code) return std::nullopt;
   std::vector<SmallOperators> all;
   for (const int rank : in.seen) {
     const auto life = in.lives->find(rank);
@@ -74,6 +96,7 @@ std::optional<SmallOperators> small_operators(const RuleInput& in) {
     return a.forward_us + a.backward_us < b.forward_us + b.backward_us;
   });
   SmallOperators found = *middle;
+  look_who_hands_out(in, found);
   found.share = in.share_of_job([&](const Cell& cell) { return handing_out_ms(cell, found); });
   return found;
 }

@@ -8,6 +8,9 @@
 //   both        forward and backward per operator: Python work in the forward alone is not told of operators
 //   cores       the thread is on a core nearly all the while: no wait
 //   switches    neither anomaly detection nor a profiler, which burden each operator
+//   who         torch's recurrent modules hand out all their operators in one call: that is the model as it was meant,
+//               and no loop of the program could be fused there. Where there are such modules (the same fact), what the
+//               program's own lines hand out is told by answers to "where are you?"
 //
 // Counted too low (fused, compiled, checkpointed, very large graphs) it is silent. Pure.
 #pragma once
@@ -23,7 +26,9 @@ struct SmallOperators {
   double forward_us = 0, backward_us = 0;              // on a core, per operator
   double least_forward_us = 0, least_backward_us = 0;  // of an operator of one element
   double cpu_share = 0;                                // of the time outside of stalls
-  double share = 0;                                    // of the job's time: handing out
+  bool who_known = true;                               // whether the program's lines or a recurrent module
+  double in_recurrent = 0;                             // of the operators, at most; 0 where it is not known
+  double share = 0;                                    // of the job's time: handing out by the program
 };
 
 // Of the rank that is in the middle; nothing where a rank does not show all of it, or on a device.

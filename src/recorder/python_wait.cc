@@ -75,11 +75,28 @@ PyObject* wrap_all_gather(PyObject*, PyObject* original) {
   return stand_in(original, group_call<CollectiveOp::kAllGather>);
 }
 
+// tell_issue(group, sequence, op): what this thread is about to wait for, from who has counted it; group 0 = no more.
+PyObject* tell_issue(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  if (n != 3) {
+    PyErr_SetString(PyExc_TypeError, "tell_issue(group, sequence, op)");
+    return nullptr;
+  }
+  LastIssue issue{.group = PyLong_AsUnsignedLongLong(args[0]),
+                  .sequence = PyLong_AsUnsignedLongLong(args[1]),
+                  .detail = PyLong_AsUnsignedLongLong(args[2])};
+  if (PyErr_Occurred()) return nullptr;
+  issue.fresh = issue.group != 0;
+  last_issue() = issue;
+  return none();
+}
+
 PyMethodDef g_functions[] = {
     {"wrap_work_wait", as_method(wrap_work_wait), METH_O, "wrap_work_wait(Work): marks around its wait()."},
     {"wrap_wait_tensor", as_method(wrap_wait_tensor), METH_O, "wrap_wait_tensor(original) -> wait_tensor"},
     {"wrap_broadcast", as_method(wrap_broadcast), METH_O,
      "wrap_broadcast(original): marks around a function of c10d that broadcasts in the group of its first argument."},
+    {"tell_issue", as_method(tell_issue), METH_FASTCALL,
+     "tell_issue(group, sequence, op): what this thread is about to wait for; group 0 = nothing that is known."},
     {"wrap_all_gather", as_method(wrap_all_gather), METH_O, "wrap_all_gather(original): the same of one that gathers."},
     {nullptr, nullptr, 0, nullptr},
 };

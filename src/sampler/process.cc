@@ -138,6 +138,11 @@ bool Process::sample(int proc_fd, uint64_t now_ns, SmallFile& file) {
   return true;
 }
 
+std::optional<ProcessStatus> Process::memory(int proc_fd, SmallFile& file) const {
+  const auto text = file.read(proc_fd, Path(pid_, "status").text);
+  return text ? parse_process_status(*text) : std::nullopt;
+}
+
 void Process::rates(const ProcessStat& stat, const std::optional<ProcessStatus>& status, double seconds) {
   const bool again = last_ns_ != 0;
   const auto ticks = again ? rate(stat.cpu_ticks, last_.stat.cpu_ticks, seconds) : std::nullopt;

@@ -58,6 +58,8 @@ class Process {
   bool sample(int proc_fd, uint64_t now_ns, SmallFile& file);
   // Reads the memory maps and remembers the first and the newest reading.
   bool read_maps(int proc_fd, uint64_t now_ns, SmallFile& file);
+  // Its memory now, between samples; rates are not touched. Nothing where that cannot be read.
+  std::optional<ProcessStatus> memory(int proc_fd, SmallFile& file) const;
   // Kernel function the main thread sleeps in; "" when it runs or this is not readable.
   std::string wait_channel(int proc_fd, SmallFile& file) const;
 

@@ -79,6 +79,7 @@ struct RankProbe::Impl {
   void sample_workers(int64_t now, int proc_fd, SmallFile& reader);
   void other_workers(int64_t now);
   void note_steps(int64_t now);
+  void note_memory(int64_t now, const ProcessStatus& m);
   void update_growth();
   Process* due_maps(uint64_t interval_ns);
 
@@ -170,6 +171,12 @@ void RankProbe::sample(int proc_fd, uint64_t now_ns, SmallFile& file) {
   m.sample_workers(now, proc_fd, file);
 }
 
+void RankProbe::sample_memory(int proc_fd, uint64_t now_ns, SmallFile& file) {
+  Impl& m = *impl_;
+  if (!m.self || !m.alive || !m.self->sampled()) return;
+  if (const auto status = m.self->memory(proc_fd, file)) m.note_memory(static_cast<int64_t>(now_ns), *status);
+}
+
 // Where none is left, what the last ones did stays theirs: a loader that ends with the job takes its workers along.
 void RankProbe::Impl::other_workers(int64_t now) {
   ++generations;
@@ -189,17 +196,19 @@ void RankProbe::Impl::note_steps(int64_t now) {
   }
 }
 
+void RankProbe::Impl::note_memory(int64_t now, const ProcessStatus& m) {
+  if (m.rss_bytes <= 0) return;
+  note_steps(now);
+  rss.add(now, m.rss_bytes);
+  anon.add(now, m.anon_bytes);
+  file.add(now, m.file_bytes);
+  shmem.add(now, m.shmem_bytes);
+  held.add(now, m.held_bytes());
+}
+
 void RankProbe::Impl::sample_self(int64_t now, int proc_fd, SmallFile& reader) {
   const ProcessSample& s = self->last();
-  const ProcessStatus& m = s.status;
-  if (m.rss_bytes > 0) {
-    note_steps(now);
-    rss.add(now, m.rss_bytes);
-    anon.add(now, m.anon_bytes);
-    file.add(now, m.file_bytes);
-    shmem.add(now, m.shmem_bytes);
-    held.add(now, m.held_bytes());
-  }
+  note_memory(now, s.status);
   threads.add(now, s.stat.threads);
   add(cpu, now, s.cpu_cores);
   add(run_delay, now, s.run_delay_share);

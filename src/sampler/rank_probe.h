@@ -40,6 +40,8 @@ class RankProbe {
 
   // One sample of everything but the memory maps.
   void sample(int proc_fd, uint64_t now_ns, SmallFile& file);
+  // The memory of the rank's own process alone, between two of these.
+  void sample_memory(int proc_fd, uint64_t now_ns, SmallFile& file);
   // When the memory maps of the process that waits longest may be read (0 = never read yet); UINT64_MAX = none.
   uint64_t maps_due_ns(uint64_t interval_ns) const;
   // Reads that process's; returns what it cost.

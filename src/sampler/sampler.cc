@@ -24,6 +24,8 @@ constexpr uint64_t kMinMapsIntervalNs = 10'000'000'000;
 constexpr uint64_t kCudaSearchNs = 5'000'000'000;
 constexpr int kCudaSearches = 120;  // ten minutes; a rank that has not opened CUDA by then computes elsewhere
 constexpr size_t kMaxCgroups = 64;
+constexpr uint64_t kEarlyNs = 60'000'000'000;
+constexpr size_t kFewRanks = 16;  // one small file each
 // Reading memory maps is the dearest thing we do: a fifth of a percent of a core over time, with a reserve for the
 // start.
 constexpr double kMapsShare = 0.002;
@@ -56,6 +58,8 @@ struct Sampler::Impl {
   void search_tree(uint64_t now);
   void search_cuda(uint64_t now);
   void sample_host(uint64_t now);
+  void sample_memory(uint64_t now);
+  void plan_memory(uint64_t now);
   void read_maps(uint64_t now);
   size_t followed() const;
 
@@ -68,7 +72,7 @@ struct Sampler::Impl {
   std::string hostname;
   std::map<int, Rank> ranks;
   std::vector<CgroupProbe> cgroups;
-  uint64_t host_due_ns = 0, tree_due_ns = 0;
+  uint64_t host_due_ns = 0, tree_due_ns = 0, memory_due_ns = UINT64_MAX;
   uint64_t first_ns = 0, last_ns = 0, samples = 0, not_followed = 0;
   double maps_credit_ns = kMapsReserveNs;
   std::vector<int> roots;
@@ -193,12 +197,26 @@ void Sampler::Impl::sample_host(uint64_t now) {
   if (first_ns == 0) first_ns = now;
   last_ns = now;
   host_due_ns = now + options.host_interval_ns;
+  plan_memory(now);
+}
+
+void Sampler::Impl::plan_memory(uint64_t now) {
+  const bool early = options.early_memory_interval_ns > 0 && now - first_ns < kEarlyNs && ranks.size() <= kFewRanks;
+  memory_due_ns = early ? now + options.early_memory_interval_ns : UINT64_MAX;
+}
+
+void Sampler::Impl::sample_memory(uint64_t now) {
+  for (auto& [number, rank] : ranks) rank.probe.sample_memory(proc.get(), now, file);
+  plan_memory(now);
 }
 
 void Sampler::sample(uint64_t now_ns) {
   Impl& m = *impl_;
   if (now_ns >= m.tree_due_ns) m.search_tree(now_ns);
-  if (now_ns >= m.host_due_ns) m.sample_host(now_ns);
+  if (now_ns >= m.host_due_ns)
+    m.sample_host(now_ns);
+  else if (now_ns >= m.memory_due_ns)
+    m.sample_memory(now_ns);
   if (!m.options.devices) return;
   m.search_cuda(now_ns);
   m.devices.sample(now_ns);
@@ -206,7 +224,7 @@ void Sampler::sample(uint64_t now_ns) {
 
 uint64_t Sampler::next_due_ns() const {
   const Impl& m = *impl_;
-  uint64_t due = std::min(m.host_due_ns, m.tree_due_ns);
+  uint64_t due = std::min({m.host_due_ns, m.memory_due_ns, m.tree_due_ns});
   if (m.options.devices) due = std::min(due, m.devices.next_due_ns());
   return due;
 }

@@ -1,4 +1,5 @@
-// Samples host, cgroups, the process trees of ranks and their GPUs from outside, 1 Hz or slower. Owned by the agent.
+// Samples host, cgroups, the process trees of ranks and their GPUs from outside, 1 Hz or slower; the memory of few
+// ranks in the first minute faster. Owned by the agent.
 //
 // Threads: one; no thread of its own, nothing blocks (NVML calls may take some ms). Cost: few system calls per process,
 // reused buffers, bounded memory whatever the length of the run; memory maps of a process are read at most every 10 s.
@@ -19,6 +20,7 @@ class NvmlApi;
 struct SamplerOptions {
   ProcRoot roots;
   uint64_t host_interval_ns = 1'000'000'000;  // host, cgroups, processes
+  uint64_t early_memory_interval_ns = 0;      // of few ranks at first: growth in a run of seconds; 0 = as the rest
   uint64_t tree_interval_ns = 2'000'000'000;  // search for new descendants
   uint64_t maps_interval_ns =
       10'000'000'000;  // smaps_rollup per process; raised to 10 s when lower, stretched by its cost

@@ -63,6 +63,19 @@ TEST(Sampler, DecidesItselfWhatIsDue) {
   EXPECT_EQ(sampler.next_due_ns(), 12 * kSecond);
 }
 
+TEST(Sampler, MemoryIsSampledFasterInTheFirstMinute) {
+  const RecordedTree tree("v1");
+  SamplerOptions options = options_of(tree);
+  options.early_memory_interval_ns = kSecond / 5;
+  Sampler sampler(options);
+  sampler.add_rank(0, 701, 0);
+  for (int i = 0; i <= 700; ++i) sampler.sample(kSecond + static_cast<uint64_t>(i) * kSecond / 10);  // 70 s
+  const HostFacts facts = sampler.facts();
+  EXPECT_EQ(facts.samples, 71u);
+  EXPECT_EQ(facts.ranks[0].threads.count, 71u) << "the rest as often as ever";
+  EXPECT_EQ(facts.ranks[0].held_bytes.count, 60 * 5 + 11u);
+}
+
 TEST(Sampler, MemoryMapsAreNeverReadMoreOftenThanEveryTenSeconds) {
   const RecordedTree tree("v1");
   SamplerOptions o = options_of(tree);

@@ -51,6 +51,7 @@ def lab() -> list[Entry]:
                 script,
                 e["ranks"],
                 tuple(truth["kinds"]),
+                also=tuple(truth.get("also", ())),
                 cause=truth["cause"],
                 ranks=tuple(truth["ranks"]) or None,
                 first_step=truth["since_step"],

@@ -138,6 +138,16 @@ def test_waiting_for_buffers_is_waiting(run, plain):
     assert waiting > 40 > 20 > late, (waiting, late)
 
 
+def test_a_barrier_is_known_without_group_hooks(run):
+    """The wait in it; what is waited for elsewhere stays counted."""
+    boxes = run("ddp.py", "barriers", "--plain", ranks=2).check().rings
+    told = [[(w.a, w.b, w.d) for w, _ in _waits(sections(box)["barriers"])] for box in boxes]
+    assert told[0] == told[1]
+    barriers = [w for w in told[0] if w[2] == BARRIER]
+    assert [b for _, b, _ in barriers] == [0, 1, 2, 3]
+    assert [d for _, _, d in told[0]] == [BARRIER, 0] * 4
+
+
 @needs_group_hooks
 def test_operations_and_bytes(parts):
     records = [r for r in parts[0]["eager"] if r.what == "Collective"]

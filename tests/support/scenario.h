@@ -8,7 +8,8 @@
 //   queue 8 6 1                  batches in flight, ready, out of order after each fetch (default: no workers)
 //   seen 0 1                     only these ranks are observed, of `ranks` that run (and of `world`)
 //   joins rank=3 step=60         the rank is observed from this step on
-//   tensor_parallel 2 comm=0.3   neighbours meet in a group of their own between forward and backward
+//   tensor_parallel 2 comm=0.3   neighbours meet in a group of their own between forward and backward; untold=1: no hook tells
+//                                what they wait for
 //   ranks_per_host 4             so many neighbours live on one host (default: nobody tells of hosts)
 //   cpu 0.95 gap=0               of its own time the training thread has a core (default: nobody tells), but in unnamed code;
 //                                none in stalls, asleep, or while workers load
@@ -17,6 +18,7 @@
 //                                phases also: h2d, gc, checkpoint, validation, compile, epoch, sleep (unnamed, after the step)
 //   fault rank=1 factor=1.5      all compute of the rank takes so much longer; with work=1 its tokens are as much more
 //   fault rank=1 phase=forward add=10 forwards=2       so many more runs of the model than the one of a step
+//   fault rank=1 phase=backward add=90 every=9 involuntary=5 voluntary=20   so often the thread loses its core, or lets it go
 //   fault rank=all pace=1.3      everything that the rank does takes so much longer
 //   small_collectives 12         per step, outside of backward
 //   memory rank=0 capacity=80000 base=4000 top=2000 reserved=8000 split=200 grow=8 from=0 to=199 stop=.. every=1
@@ -34,6 +36,7 @@
 //   lost rank=1 step=50 signal=9 | exception="ValueError: x" | teardown=1 | code=1 (0: in order)
 //   lossy rank=0 step=20 count=5000
 //   config loader 5 workers=0;batch=8      a fact of the program's set-up that every rank tells (config 1 loader …: rank 1)
+//   answers 24 recurrent=20      rank 0 is asked so often where it is in forward; it is in torch's recurrent modules so often
 //   silence batchnorm            advice that the user does not want
 //   late rank=1 ms=8000          the rank reaches init_process_group so late
 //   prepares rank=1 ms=8000      between init_process_group and DDP the rank is busy for so long; others wait=1 in a barrier, or
@@ -78,7 +81,7 @@ struct Fault {
   std::string phase;
   double add_ms = 0, factor = 1, pace = 1, sigma = 0;
   bool work = false;
-  uint32_t forwards = 0;
+  uint32_t forwards = 0, involuntary = 0, voluntary = 0;
   int from = 0, to = 1 << 30, every = 1;
   bool hits(int r, int step) const { return (rank < 0 || rank == r) && step >= from && step <= to && (step - from) % every == 0; }
 };
@@ -112,11 +115,12 @@ struct Scenario {
   std::map<int, int> joins;         // rank → step
   std::map<int, double> late_ms;
   int tensor_parallel = 1;
+  bool untold = false;
   int ranks_per_host = 0;
   double tensor_parallel_ms = 0.3;
   Words tokens, uneven, cpu;
   std::map<std::pair<int, int>, uint64_t> lossy;
-  Words numbers_loss, numbers_norm, scaler, schedule;
+  Words numbers_loss, numbers_norm, scaler, schedule, answers;
   std::vector<Words> changes;  // of loss and norm
   std::vector<std::pair<std::string, Words>> expects;  // command, arguments
 };
@@ -172,7 +176,11 @@ inline Scenario read(const std::string& path) {
     else if (command == "joins") { const Words w = words_of(in); s.joins[static_cast<int>(number(w, "rank", 0))] = static_cast<int>(number(w, "step", 0)); }
     else if (command == "late") { const Words w = words_of(in); s.late_ms[static_cast<int>(number(w, "rank", 0))] = number(w, "ms", 0); }
     else if (command == "ranks_per_host") in >> s.ranks_per_host;
-    else if (command == "tensor_parallel") in >> s.tensor_parallel, s.tensor_parallel_ms = number(words_of(in), "comm", 0.3);
+    else if (command == "tensor_parallel") {
+      in >> s.tensor_parallel;
+      const Words w = words_of(in);
+      s.tensor_parallel_ms = number(w, "comm", 0.3), s.untold = number(w, "untold", 0) != 0;
+    }
     else if (command == "explicit") s.explicit_steps = true;
     else if (command == "prepares") { s.prepares = words_of(in); }
     else if (command == "init_group") s.init_group = true;
@@ -198,6 +206,7 @@ inline Scenario read(const std::string& path) {
       f.add_ms = number(w, "add", 0), f.factor = number(w, "factor", 1), f.pace = number(w, "pace", 1), f.sigma = number(w, "sigma", 0);
       f.work = number(w, "work", 0) != 0;
       f.forwards = static_cast<uint32_t>(number(w, "forwards", 0));
+      f.involuntary = static_cast<uint32_t>(number(w, "involuntary", 0)), f.voluntary = static_cast<uint32_t>(number(w, "voluntary", 0));
       f.from = static_cast<int>(number(w, "from", 0)), f.to = static_cast<int>(number(w, "to", 1 << 30)), f.every = static_cast<int>(number(w, "every", 1));
       s.faults.push_back(f);
     } else if (command == "lost") {
@@ -223,6 +232,8 @@ inline Scenario read(const std::string& path) {
       s.scaler = words_of(in), s.scaler.try_emplace("from", "0");
     } else if (command == "schedule") {
       s.schedule = words_of(in);
+    } else if (command == "answers") {
+      s.answers = words_of(in);
     } else if (command == "uneven") {
       s.uneven = words_of(in);
     } else if (command == "lossy") {

@@ -10,6 +10,7 @@ step. Nothing is kept alive.
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 import os
 import statistics
@@ -313,8 +314,10 @@ def _describe_graph(torch: Any) -> None:
     nodes = native.graph_nodes()
     least = _least_operator(torch) if nodes >= _MANY_OPERATORS else None
     forward, backward = least or (None, None)
+    # torch's own recurrent modules hand out the operators of all times in one call, which no loop of the program does.
+    recurrent = len(native.instances(gc.get_objects(), torch.nn.RNNBase)) if least else None
     if nodes:
-        record("graph", 0, nodes=nodes, forward_us=forward, backward_us=backward)
+        record("graph", 0, nodes=nodes, forward_us=forward, backward_us=backward, recurrent=recurrent)
 
 
 def _least_operator(torch: Any) -> tuple[float, float] | None:

@@ -115,6 +115,12 @@ def known_id(group: Any) -> int:
     return known.ident if known is not None and known.ref() is group else 0
 
 
+def unhooked_id(group: Any) -> int:
+    """The id of a group that has been seen and has no hooks (torch before 2.14), else 0."""
+    known = _known.get(id(group))
+    return known.ident if known is not None and known.ref() is group and known.hooks is None else 0
+
+
 def release(group: Any = None) -> None:
     """Takes the hooks off a group, or off all, before it is destroyed or the interpreter ends."""
     for ident, known in list(_known.items()):

@@ -9,6 +9,7 @@ tells of either.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -64,11 +65,32 @@ def _wrap_monitored_barrier(c10d: ModuleType) -> None:
     replace_everywhere(original, native.around(original, before, after), "monitored_barrier")
 
 
+def _wrap_barrier(c10d: ModuleType) -> None:
+    """torch before 2.14 tells of a wait alone; of this call it is known for which operation it waits."""
+    original = c10d.barrier
+    counts: dict[int, Iterator[int]] = {}
+
+    def before(args: Any, kwargs: Any) -> bool:
+        group = args[0] if args else kwargs.get("group")
+        ident = groups.unhooked_id(group if group is not None else groups.world())
+        if not ident:
+            return False
+        native.tell_issue(ident, next(counts.setdefault(ident, itertools.count())), k.BARRIER)
+        return True
+
+    def after(told: bool | None, _args: Any, _kwargs: Any, _result: Any, _failed: bool) -> None:
+        if told:
+            native.tell_issue(0, 0, 0)
+
+    replace_everywhere(original, native.around(original, before, after), "barrier")
+
+
 def install(torch: ModuleType, _native: ModuleType) -> None:
     if not torch.distributed.is_available():
         return
     native.wrap_work_wait(torch.distributed.Work)
     _wrap_group_calls(torch)
+    _wrap_barrier(torch.distributed.distributed_c10d)
     _wrap_monitored_barrier(torch.distributed.distributed_c10d)
     if hasattr(torch.compiler, "substitute_in_graph"):
         when_imported("torch.distributed._functional_collectives", _wrap_wait_tensor)

@@ -66,6 +66,15 @@ def no_sync():
     return 10, digest(m)
 
 
+def barriers():
+    """Rank 1 is late at each."""
+    for _ in range(4):
+        time.sleep(0.05 if RANK == 1 else 0)
+        dist.barrier()
+        dist.all_reduce(torch.ones(8))
+    return "ok"
+
+
 def buffers():
     """Rank 1 is late at the forward: before it DDP sends the buffers of rank 0 to all."""
     torch.manual_seed(0)
@@ -129,7 +138,7 @@ def point_to_point():
     return "ok"
 
 
-for part in (straggler, no_sync, buffers, eager, monitored, asynchronous, sub_group, point_to_point):
+for part in (straggler, no_sync, buffers, barriers, eager, monitored, asynchronous, sub_group, point_to_point):
     if sys.argv[1:] and part.__name__ not in sys.argv:
         continue
     with section(part.__name__):
