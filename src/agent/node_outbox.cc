@@ -7,7 +7,7 @@
 namespace stepscope {
 namespace {
 
-constexpr size_t kClockAnswers = 32;                    // answers that the clocks are judged by
+constexpr size_t kClockAnswers = 32;                      // answers that the clocks are judged by
 constexpr size_t kMostFrameMemory = kMaxFrameMemory / 4;  // of steps, where they are read
 
 size_t memory_of(const RankStep& step) {

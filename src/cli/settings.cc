@@ -221,7 +221,8 @@ Status apply_file(const std::string& path, const std::string& text, ResolvedSett
     }
     const bool placed =
         entry.section.empty() || entry.section == "run" || (entry.section == "advice" && entry.key == "silence");
-    const SettingRow* row = placed && entry.key != "set" ? find_row(entry.key) : nullptr;  // the file has [thresholds] for it
+    const SettingRow* row =
+        placed && entry.key != "set" ? find_row(entry.key) : nullptr;  // the file has [thresholds] for it
     if (!row) {
       result.warnings.push_back(where + " is not a setting and is left out");
       continue;

@@ -21,7 +21,8 @@ constexpr double kOfAPause = 0.5;    // stays of this part of the usual pause ar
 constexpr uint32_t bit(Category c) { return 1u << index(c); }
 constexpr uint32_t kAll = (1u << kCategoryCount) - 1;
 constexpr uint32_t kBetweenPhases = bit(Category::kUnattributed) | bit(Category::kUserCode) | bit(Category::kLogging) |
-                              bit(Category::kCheckpoint) | bit(Category::kValidation) | bit(Category::kEpochStart);
+                                    bit(Category::kCheckpoint) | bit(Category::kValidation) |
+                                    bit(Category::kEpochStart);
 
 uint32_t bits_of(const std::string& phase) {
   for (size_t c = 0; c < kCategoryCount; ++c)

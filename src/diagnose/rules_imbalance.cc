@@ -10,85 +10,16 @@
 // Without a count of the work nothing is said: unevenness alone is the machine's as often as the data's.
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <vector>
 
 #include "analyze/batch_size.h"
-#include "analyze/robust.h"
 #include "analyze/straggler.h"
 #include "analyze/whatif.h"
 #include "base/text_format.h"
+#include "diagnose/leads.h"
 #include "diagnose/rule.h"
 
 namespace stepscope {
-
-namespace {
-
-// One figure by step and rank, as the difference to the step's mean without what a rank usually differs by.
-class Leads {
- public:
-  template <class Figure>
-  Leads(const Rows& rows, Figure figure) {
-    std::map<int, std::vector<double>> of_rank;
-    for (const StepRow* row : rows.rows) {
-      std::vector<double>& leads = lead_.emplace_back();
-      double sum = 0;
-      for (const Cell& cell : row->cells) sum += leads.emplace_back(figure(cell));
-      for (double& lead : leads) lead -= sum / static_cast<double>(leads.size());
-      for (size_t at = 0; at < leads.size(); ++at) of_rank[row->cells[at].rank].push_back(leads[at]);
-    }
-    for (auto& [rank, leads] : of_rank) usual_[rank] = median(std::move(leads));
-    for (size_t i = 0; i < rows.size(); ++i)
-      for (size_t at = 0; at < lead_[i].size(); ++at) lead_[i][at] -= usual(rows.rows[i]->cells[at].rank);
-  }
-
-  double at(size_t row, size_t cell) const { return lead_[row][cell]; }
-  // The cell that leads in a row.
-  size_t first_of(size_t row) const {
-    return static_cast<size_t>(std::max_element(lead_[row].begin(), lead_[row].end()) - lead_[row].begin());
-  }
-  double usual(int rank) const {
-    const auto found = usual_.find(rank);
-    return found == usual_.end() ? 0 : found->second;
-  }
-
-  // Pearson's correlation of two figures over all ranks and steps; 0 where one does not vary.
-  double correlation(const Leads& other) const {
-    double xx = 0, yy = 0, xy = 0;
-    for (size_t i = 0; i < lead_.size(); ++i)
-      for (size_t at = 0; at < lead_[i].size(); ++at) {
-        const double x = lead_[i][at], y = other.lead_[i][at];
-        if (!std::isfinite(x) || !std::isfinite(y)) continue;
-        xx += x * x, yy += y * y, xy += x * y;
-      }
-    return xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : 0;
-  }
-
- private:
-  std::vector<std::vector<double>> lead_;  // by row, by cell of the row
-  std::map<int, double> usual_;
-};
-
-double mean_wait_ms(const StepRow& row) {
-  double sum = 0;
-  for (const Cell& cell : row.cells) sum += cell.wait_ms;
-  return row.cells.empty() ? 0 : sum / static_cast<double>(row.cells.size());
-}
-
-double loss_ms(const Leads& own, const Rows& rows, size_t i) {
-  return rows.rows[i]->cells.empty() ? 0 : std::clamp(own.at(i, own.first_of(i)), 0.0, mean_wait_ms(*rows.rows[i]));
-}
-
-// Share of the steps in which the same rank leads, of the rank that leads most often.
-double most_often_first(const Leads& own, const Rows& rows) {
-  std::map<int, size_t> count;
-  size_t most = 0;
-  for (size_t i = 0; i < rows.size(); ++i)
-    if (!rows.rows[i]->cells.empty()) most = std::max(most, ++count[rows.rows[i]->cells[own.first_of(i)].rank]);
-  return static_cast<double>(most) / static_cast<double>(rows.size());
-}
-
-}  // namespace
 
 void judge_imbalance(const RuleInput& in, std::vector<Finding>& out) {
   if (in.seen.size() < 2 || in.baseline.size() < 2 * static_cast<size_t>(in.limits->min_steps)) return;

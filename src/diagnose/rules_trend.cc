@@ -175,7 +175,8 @@ void judge_trend(const RuleInput& in, std::vector<Finding>& out) {
                           f->first_step, format_ms(trend->after), format_ms(trend->before), where));
   const double since_ms = ms_from(in.baseline, trend->from);
   const bool passes = since_ms < 1e3 * in.limits->trend_passing_s;
-  const bool settles = trend->drifts && since_ms < 1e3 * in.limits->trend_drift_s;
+  const bool settles = trend->drifts && since_ms < 1e3 * in.limits->trend_drift_s &&
+                       by < in.limits->trend_settling_share * trend->before;
   if (settles || may_be_a_neighbour(in, spread, by / trend->before, since_ms)) f.graded(Severity::kInfo);
   const double batches = batch_factor(in.baseline, *trend);
   if (!std::isnan(batches)) f.evidence("batch_growth_factor", batches);

@@ -10,7 +10,8 @@
 namespace stepscope {
 namespace {
 
-constexpr PageSize kHtmlPage = {.ranks = 64, .bars = 16, .heat_rows = 64, .epochs = 24, .findings = 200, .collectives = 64};
+constexpr PageSize kHtmlPage = {
+    .ranks = 64, .bars = 16, .heat_rows = 64, .epochs = 24, .findings = 200, .collectives = 64};
 
 std::string esc(std::string_view text) { return html_escaped(text); }
 

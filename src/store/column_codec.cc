@@ -13,7 +13,7 @@ namespace stepscope::store {
 namespace {
 
 constexpr uint8_t kFormat = 0x10;       // high nibble of the first byte; the low one is the predictor
-constexpr int kColumnLevel = 1;               // residuals are noise: deeper searches find nothing
+constexpr int kColumnLevel = 1;         // residuals are noise: deeper searches find nothing
 constexpr size_t kSampleValues = 1024;  // predictors are compared on so many values
 
 constexpr size_t kMiddleOfAll = 255, kMiddleOfRun = 15;  // values that a base is the median of
