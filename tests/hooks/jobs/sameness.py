@@ -31,7 +31,7 @@ torch.nn.parallel:DistributedDataParallel.__init__ torch.distributed.fsdp:FullyS
 torch.distributed.fsdp:fully_shard torch.distributed.device_mesh:DeviceMesh.__init__
 torch._dynamo.eval_frame:OptimizedModule.__init__
 torch.distributed:init_process_group torch.distributed:destroy_process_group torch.distributed:new_group
-torch.distributed:split_group torch.distributed:monitored_barrier torch.distributed:Work.wait
+torch.distributed:split_group torch.distributed:monitored_barrier torch.distributed:barrier torch.distributed:Work.wait
 torch.distributed:_broadcast_coalesced torch.distributed:_verify_params_across_processes
 torch.distributed.checkpoint:save torch.distributed.checkpoint:async_save
 torch.distributed._functional_collectives:wait_tensor
