@@ -97,6 +97,7 @@ std::optional<SmallOperators> small_operators(const RuleInput& in) {
   });
   SmallOperators found = *middle;
   look_who_hands_out(in, found);
+  if (found.in_recurrent > in.limits->small_operators_recurrent_share) return std::nullopt;
   found.share = in.share_of_job([&](const Cell& cell) { return handing_out_ms(cell, found); });
   return found;
 }
