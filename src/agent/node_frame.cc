@@ -150,7 +150,7 @@ void process(A& wire, ProcessNews& news, size_t& steps_left) {
     wire.text(group.description, kMostText);
     int32_t before = 0;  // mostly one after the other
     wire.list(group.ranks, kMostRanks, [&](int& rank) {
-      int32_t ahead = static_cast<int32_t>(static_cast<uint32_t>(rank) - static_cast<uint32_t>(before));
+      auto ahead = static_cast<int32_t>(static_cast<uint32_t>(rank) - static_cast<uint32_t>(before));
       wire.num(ahead);
       if constexpr (!A::kWrites)
         rank = static_cast<int32_t>(static_cast<uint32_t>(before) + static_cast<uint32_t>(ahead));

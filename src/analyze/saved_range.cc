@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -16,9 +17,9 @@ namespace {
 
 constexpr size_t kStretches = 8;
 constexpr double kReplayError = 0.01;  // of the time, either way: what the fault itself varies by is not taken away
-constexpr double kBeyondError = 2 * 1.4142135623730951;  // two standard errors, of this run and of the next
-constexpr double kOftenCut = 0.1;                        // of the steps: these pieces are what is changed
-constexpr double kSmallLoss = 0.01;                      // of the time: not worth a word
+constexpr double kBeyondError = 2 * std::numbers::sqrt2;  // two standard errors, of this run and of the next
+constexpr double kOftenCut = 0.1;                         // of the steps: these pieces are what is changed
+constexpr double kSmallLoss = 0.01;                       // of the time: not worth a word
 // What is left takes less than in the run with the fault, by at most so much of the time that goes, and of itself:
 // measured up to 0.07 and 0.25 (docs/decisions/0026-a-saving-has-two-ends.md).
 constexpr double kColdShare = 0.1, kMostCold = 0.25;

@@ -22,7 +22,7 @@ struct Path {
 };
 
 double ticks_per_s() {
-  static const double ticks = static_cast<double>(::sysconf(_SC_CLK_TCK));
+  static const auto ticks = static_cast<double>(::sysconf(_SC_CLK_TCK));
   return ticks > 0 ? ticks : 100;
 }
 
