@@ -10,7 +10,6 @@ step. Nothing is kept alive.
 from __future__ import annotations
 
 import contextlib
-import gc
 import itertools
 import os
 import statistics
@@ -23,7 +22,7 @@ from typing import Any
 from stepscope import _kinds as k
 from stepscope import _native as native
 from stepscope._late import when_imported
-from stepscope.hooks import boundary, groups, names
+from stepscope.hooks import boundary, forward, groups, names
 
 _LOOKED_AT = 12  # steps between which DDP is asked for unused parameters; it counts them in its first ten
 _VALUES_LOOKED_AT = 4096  # of each parameter, spread evenly
@@ -313,11 +312,11 @@ def _describe_graph(torch: Any) -> None:
     """How many operators a backward goes through; where they are many, with what one takes here that computes nothing."""
     nodes = native.graph_nodes()
     least = _least_operator(torch) if nodes >= _MANY_OPERATORS else None
-    forward, backward = least or (None, None)
+    forward_us, backward_us = least or (None, None)
     # torch's own recurrent modules hand out the operators of all times in one call, which no loop of the program does.
-    recurrent = len(native.instances(gc.get_objects(), torch.nn.RNNBase)) if least else None
+    recurrent = len({id(m) for m in forward.hooked_modules() if isinstance(m, torch.nn.RNNBase)}) if least else None
     if nodes:
-        record("graph", 0, nodes=nodes, forward_us=forward, backward_us=backward, recurrent=recurrent)
+        record("graph", 0, nodes=nodes, forward_us=forward_us, backward_us=backward_us, recurrent=recurrent)
 
 
 def _least_operator(torch: Any) -> tuple[float, float] | None:

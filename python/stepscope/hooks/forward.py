@@ -15,7 +15,7 @@ import contextlib
 import gc
 import sys
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -107,6 +107,13 @@ def roots() -> list[Any]:
     return [m for m in found if id(m) not in children]
 
 
+def hooked_modules() -> Iterator[Any]:
+    """The modules that have hooks with all within them; those of several are there several times."""
+    for known in list(_hooked.values()):
+        if (module := known[0]()) is not None:
+            yield from module.modules()
+
+
 def _trainable(modules: Iterable[Any]) -> list[Any]:
     """Those with a parameter to train; of others that have parameters it is kept that they are there."""
     trainable = []
@@ -138,7 +145,7 @@ def _first_boundary() -> None:
 def _settle() -> None:
     """Who trains is known: the rest is hooked, too."""
     native.watch_fired(False)
-    inside = {id(m) for known in _hooked.values() if (hooked := known[0]()) is not None for m in hooked.modules()}
+    inside = {id(m) for m in hooked_modules()}
     for ref in _beside:
         module = ref()
         if module is None or id(module) in inside:

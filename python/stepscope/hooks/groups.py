@@ -109,16 +109,21 @@ def rescan() -> None:
     _name_meshes()
 
 
+def _seen(group: Any) -> _Known | None:
+    known = _known.get(id(group))
+    return known if known is not None and known.ref() is group else None
+
+
 def known_id(group: Any) -> int:
     """The id of a group that has been seen, else 0."""
-    known = _known.get(id(group))
-    return known.ident if known is not None and known.ref() is group else 0
+    known = _seen(group)
+    return known.ident if known else 0
 
 
 def unhooked_id(group: Any) -> int:
     """The id of a group that has been seen and has no hooks (torch before 2.14), else 0."""
-    known = _known.get(id(group))
-    return known.ident if known is not None and known.ref() is group and known.hooks is None else 0
+    known = _seen(group)
+    return known.ident if known and known.hooks is None else 0
 
 
 def release(group: Any = None) -> None:

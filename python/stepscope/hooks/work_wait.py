@@ -40,6 +40,12 @@ def _wrap_group_calls(torch: ModuleType) -> None:
             replace_everywhere(original, wrap(original), name)
 
 
+def _group_of(args: Any, kwargs: Any) -> Any:
+    """The group that a barrier is called for."""
+    group = args[0] if args else kwargs.get("group")
+    return group if group is not None else groups.world()
+
+
 def _wrap_monitored_barrier(c10d: ModuleType) -> None:
     """Blocks in C++ and passes no hook: a Wait span of its own, counted per process."""
     original = getattr(c10d, "monitored_barrier", None)
@@ -48,13 +54,7 @@ def _wrap_monitored_barrier(c10d: ModuleType) -> None:
     numbers = itertools.count()
 
     def before(args: Any, kwargs: Any) -> tuple[int, int, int, int]:
-        group = args[0] if args else kwargs.get("group")
-        detail = (
-            groups.known_id(group if group is not None else groups.world()),
-            next(numbers),
-            0,
-            k.MONITORED_BARRIER,
-        )
+        detail = (groups.known_id(_group_of(args, kwargs)), next(numbers), 0, k.MONITORED_BARRIER)
         native.mark(k.WAIT, k.BEGIN, *detail)
         return detail
 
@@ -71,8 +71,7 @@ def _wrap_barrier(c10d: ModuleType) -> None:
     counts: dict[int, Iterator[int]] = {}
 
     def before(args: Any, kwargs: Any) -> bool:
-        group = args[0] if args else kwargs.get("group")
-        ident = groups.unhooked_id(group if group is not None else groups.world())
+        ident = groups.unhooked_id(_group_of(args, kwargs))
         if not ident:
             return False
         native.tell_issue(ident, next(counts.setdefault(ident, itertools.count())), k.BARRIER)
