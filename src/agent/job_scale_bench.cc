@@ -16,13 +16,14 @@
 #include "agent/node_frame.h"
 #include "agent/node_inbox.h"
 #include "agent/pipeline.h"
+#include "base/clock.h"
 #include "report/summary_json.h"
 
 namespace stepscope {
 namespace {
 
 constexpr int kRanksPerNode = 8, kStepsPerSecond = 10, kSeconds = 60, kLateFrom = 20;  // seconds
-constexpr int64_t kTraceSecondNs = 1'000'000'000;
+constexpr int64_t kTraceSecondNs = kSecondNs;
 constexpr uint64_t kGroup = 77;
 
 double status_mib(const char* key) {

@@ -10,10 +10,6 @@ namespace {
 
 constexpr float kHalf = 0.5f;
 
-bool is_work(size_t category) {
-  return std::any_of(kLaunchPhases.begin(), kLaunchPhases.end(), [&](Category c) { return index(c) == category; });
-}
-
 struct RowShare {
   const StepRow* row = nullptr;
   LedgerMs each{};  // what every rank gets
@@ -37,12 +33,11 @@ Reduction shared_out(const Rows& rows, Reduction cut) {
       for (const Cell& other : row.cells) {
         const LedgerMs theirs = cut(i, other);
         const float part = worked_share(other, theirs) / static_cast<float>(row.cells.size());
-        for (size_t c = 0; c < kCategoryCount; ++c)
-          if (is_work(c)) last->each[c] += part * theirs[c];
+        for (const Category c : kLaunchPhases) last->each[index(c)] += part * theirs[index(c)];
       }
     }
     LedgerMs out = cut(i, cell);
-    for (size_t c = 0; c < kCategoryCount; ++c) out[c] -= last->each[c];
+    for (const Category c : kLaunchPhases) out[index(c)] -= last->each[index(c)];
     return out;
   };
 }

@@ -126,6 +126,12 @@ bool is_comparable(Category category) {
   }
 }
 
+double compute_ms(const LedgerMs& ms) {
+  double sum = 0;
+  for (const Category c : kLaunchPhases) sum += ms[index(c)];
+  return sum;
+}
+
 float comparable_ms(const Cell& cell) {
   float sum = 0;
   for (size_t c = 0; c < kCategoryCount; ++c)

@@ -46,5 +46,7 @@ std::vector<RankExcess> rank_excess(const Rows& block, const StragglerLimits& li
 // Own time that ranks are compared by: everything but communication, start-up and teardown.
 bool is_comparable(Category category);
 float comparable_ms(const Cell& cell);
+// Forward, backward and optimizer.
+double compute_ms(const LedgerMs& ms);
 
 }  // namespace stepscope

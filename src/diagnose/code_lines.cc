@@ -286,14 +286,16 @@ bool LineScope::holds(const CodeSample& sample) const {
   return (phases & bit(sample.phase)) != 0 && sample.stalled == stalled && sample.stay_ms >= stay_ms;
 }
 
+LineScope scope_of(Category phase) { return {.phases = bit(phase)}; }
+
 std::optional<LineScope> line_scope(const Finding& f) {
   const uint32_t phase = bits_of(f.phase);
   const bool of_a_stall = phase == bit(Category::kCommTransfer) || phase == bit(Category::kStragglerWait);
   switch (f.kind.id()) {
-    case FindingKind::kWaitHeavy: return LineScope{.phases = bit(Category::kUnattributed)};
+    case FindingKind::kWaitHeavy: return scope_of(Category::kUnattributed);
     case FindingKind::kHostBound:
       if (f.cause != Cause::kSmallOperators) return std::nullopt;
-      return LineScope{.phases = bit(Category::kForward)};  // the lines that hand them out
+      return scope_of(Category::kForward);  // the lines that hand them out
     case FindingKind::kBetweenStepsHeavy: return LineScope{.phases = kBetweenPhases};
     case FindingKind::kCommBound: return of_stalls();
     case FindingKind::kUnexplainedLoss:

@@ -63,8 +63,27 @@ struct LineScope {
 
   bool holds(const CodeSample& sample) const;
 };
+// Of a phase, however short the stay.
+LineScope scope_of(Category phase);
 // Nothing for findings that no line explains.
 std::optional<LineScope> line_scope(const Finding& finding);
+
+// Of a rank's samples, those of other threads left out: how many there are, in a scope, and of these a hit.
+struct Tally {
+  double all = 0, in_scope = 0, hits = 0;
+  double share() const { return all > 0 ? hits / all : 0; }
+};
+template <class Hit>
+Tally tally(const std::vector<CodeSample>& samples, const LineScope& scope, Hit hit) {
+  Tally t;
+  for (const CodeSample& sample : samples) {
+    if (sample.beside) continue;
+    ++t.all;
+    if (scope.holds(sample)) ++t.in_scope, t.hits += hit(sample);
+  }
+  return t;
+}
+
 // Where ranks are asked: of warn or crit, and those whose severity depends on the answers.
 bool asks_for_lines(const Finding& finding);
 

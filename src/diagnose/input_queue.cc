@@ -14,28 +14,12 @@ bool in_queue(const CodeSample& sample) {
   return function == "get" && (at.file.ends_with("/queue.py") || at.file.ends_with("/multiprocessing/queues.py"));
 }
 
-struct Counted {
-  double all = 0, unnamed = 0, in_queue = 0;
-  double share() const { return all > 0 ? in_queue / all : 0; }
-};
-
-Counted count(const std::vector<CodeSample>& samples) {
-  Counted c;
-  for (const CodeSample& s : samples) {
-    if (s.beside) continue;
-    ++c.all;
-    if (s.phase != Category::kUnattributed || s.stalled) continue;
-    ++c.unnamed, c.in_queue += in_queue(s);
-  }
-  return c;
-}
-
 bool fed_by_a_loader(const std::map<int, RankLife>& lives, int rank) {
   const auto life = lives.find(rank);
   return life == lives.end() || !life->second.training_loaders.empty();
 }
 
-bool waits_in_queue(const Counted& c) { return c.in_queue >= kFewest && c.in_queue >= kDecisive * c.unnamed; }
+bool waits_in_queue(const Tally& t) { return t.hits >= kFewest && t.hits >= kDecisive * t.in_scope; }
 
 }  // namespace
 
@@ -44,13 +28,13 @@ void name_input_queue(Finding& f, const CodeSamples& samples, const std::map<int
   if ((!straggler && f.kind != FindingKind::kWaitHeavy) || f.phase != name(Category::kUnattributed)) return;
   double others = 0, own = 0;
   for (const auto& [rank, list] : samples) {
-    const Counted c = count(list);
+    const Tally met = tally(list, scope_of(Category::kUnattributed), in_queue);
     if (straggler && f.ranks != std::vector<int>{rank}) {
-      others = std::max(others, c.share());
+      others = std::max(others, met.share());
       continue;
     }
-    if (!waits_in_queue(c) || fed_by_a_loader(lives, rank)) return;
-    own = c.share();
+    if (!waits_in_queue(met) || fed_by_a_loader(lives, rank)) return;
+    own = met.share();
   }
   if (own <= 0 || (straggler && others > kDecisive * own)) return;
   const Finding input = Finding::of(straggler ? FindingKind::kInputStraggler : FindingKind::kInputBound);

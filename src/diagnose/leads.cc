@@ -26,6 +26,12 @@ double loss_ms(const Leads& own, const Rows& rows, size_t row) {
   return step.cells.empty() ? 0 : std::clamp(own.at(row, own.first_of(row)), 0.0, mean_wait_ms(step));
 }
 
+double most_lost_ms(const Rows& rows) {
+  double sum = 0;
+  for (size_t i = 0; i < rows.size(); ++i) sum += mean_wait_ms(*rows.rows[i]) * rows.weights[i];
+  return sum;
+}
+
 double most_often_first(const Leads& own, const Rows& rows) {
   std::map<int, size_t> count;
   size_t most = 0;

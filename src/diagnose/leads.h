@@ -53,6 +53,8 @@ class Leads {
 // average.
 double loss_ms(const Leads& own, const Rows& rows, size_t row);
 double mean_wait_ms(const StepRow& row);
+// What is lost in all of them is no more than this, which costs less to know.
+double most_lost_ms(const Rows& rows);
 // Share of the steps in which the same rank leads, of the rank that leads most often.
 double most_often_first(const Leads& own, const Rows& rows);
 

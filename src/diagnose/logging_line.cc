@@ -1,29 +1,12 @@
 #include "diagnose/logging_line.h"
 
-#include <algorithm>
-
 #include "base/text_format.h"
 
 namespace stepscope {
 namespace {
 
-struct Counted {
-  double all = 0, in_phase = 0, logging = 0;
-  double share() const { return all > 0 ? logging / all : 0; }
-  bool decides() const {
-    return logging >= kFewest && logging >= kDecisive * in_phase && share_interval(logging, in_phase).low >= kLeastLow;
-  }
-};
-
-Counted count(const std::vector<CodeSample>& samples, const LineScope& scope) {
-  Counted c;
-  for (const CodeSample& s : samples) {
-    if (s.beside) continue;
-    ++c.all;
-    if (!scope.holds(s)) continue;
-    ++c.in_phase, c.logging += s.in_logging;
-  }
-  return c;
+bool decides(const Tally& t) {
+  return t.hits >= kFewest && t.hits >= kDecisive * t.in_scope && share_interval(t.hits, t.in_scope).low >= kLeastLow;
 }
 
 bool may_be_logging(const Finding& f) {
@@ -39,10 +22,11 @@ void name_logging(Finding& f, const CodeSamples& samples) {
   const auto scope = line_scope(f);
   const auto own = samples.find(f.ranks.front());
   if (!scope || own == samples.end()) return;
-  const Counted c = count(own->second, *scope);
-  if (!c.decides()) return;
+  const auto in_logging = [](const CodeSample& sample) { return sample.in_logging; };
+  const Tally met = tally(own->second, *scope, in_logging);
+  if (!decides(met)) return;
   for (const auto& [rank, list] : samples)
-    if (rank != f.ranks.front() && count(list, *scope).share() > kDecisive * c.share()) return;
+    if (rank != f.ranks.front() && tally(list, *scope, in_logging).share() > kDecisive * met.share()) return;
   const bool chronic = f.kind == FindingKind::kStraggler;
   const Finding stall = Finding::of(FindingKind::kLoggingStall);
   f.kind = stall.kind, f.section = stall.section;
@@ -53,7 +37,7 @@ void name_logging(Finding& f, const CodeSamples& samples) {
                         who_waits == f.title.npos ? "" : f.title.substr(who_waits));
   else
     f.title += ", in logging";
-  f.evidence.push_back({"logging_share", f.ranks.front(), c.logging / c.in_phase, {}, ""});
+  f.evidence.push_back({"logging_share", f.ranks.front(), met.hits / met.in_scope, {}, ""});
   f.action =
       "Log every N steps, or hand the records to a thread or process that waits instead "
       "(logging.handlers.QueueHandler)";

@@ -24,7 +24,7 @@ namespace stepscope {
 void judge_imbalance(const RuleInput& in, std::vector<Finding>& out) {
   if (in.seen.size() < 2 || in.baseline.size() < 2 * static_cast<size_t>(in.limits->min_steps)) return;
   const double wall_ms = in.baseline.wall_ms();
-  if (wall_ms <= 0) return;
+  if (wall_ms <= 0 || in.severity(most_lost_ms(in.baseline) / wall_ms) == Severity::kInfo) return;
   const Leads own(in.baseline, comparable_ms);
   double lost_ms = 0;
   for (size_t i = 0; i < in.baseline.size(); ++i) lost_ms += loss_ms(own, in.baseline, i) * in.baseline.weights[i];

@@ -51,7 +51,7 @@ void judge_input_turns(const RuleInput& in, std::vector<Finding>& out) {
   if (std::any_of(out.begin(), out.end(), [](const Finding& f) { return f.kind == FindingKind::kInputStraggler; }))
     return;
   const double wall_ms = in.rows.wall_ms();
-  if (wall_ms <= 0) return;
+  if (wall_ms <= 0 || in.severity(most_lost_ms(in.rows) / wall_ms) == Severity::kInfo) return;
   const Leads own(in.rows, comparable_ms), input(in.rows, input_ms);
   const Turns turns = turns_of(in.rows, own, input);
   const double share = turns.input_ms / wall_ms, of_lost = turns.input_ms / std::max(turns.lost_ms, 1e-9);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <optional>
 
 #include "analyze/others.h"
 #include "analyze/robust.h"
@@ -85,7 +86,7 @@ Outliers outliers_of(const RuleInput& in, const std::vector<std::vector<LedgerMs
   if (d.size() < 8) return out;
   const double usual = median(d), sigma = mad_sigma(d);
   const double floor_ms = std::max(in.limits->pause_min_ms, in.limits->pause_factor * sigma);
-  const double usual_switches = usual_voluntary(in, rank);
+  std::optional<double> usual_switches;  // asked for where there is a pause
   for (size_t k = 0; k < d.size(); ++k) {
     const double extra = d[k] - usual;
     const auto [i, by_category] = seen[k];
@@ -106,7 +107,8 @@ Outliers outliers_of(const RuleInput& in, const std::vector<std::vector<LedgerMs
       out.usage = true;
       out.cpu_ms += cell.cpu_ms;
       out.involuntary += cell.involuntary_switches;
-      out.voluntary += std::max(0.0, cell.voluntary_switches - usual_switches);
+      if (!usual_switches) usual_switches = usual_voluntary(in, rank);
+      out.voluntary += std::max(0.0, cell.voluntary_switches - *usual_switches);
       out.wall_ms += cell.wall_ms;
     }
   }

@@ -65,16 +65,10 @@ bool same_work_slower(const RankExcess& e, const Thresholds& t) {
   return low > t.same_work_min_factor && high < t.same_work_spread_factor * low;
 }
 
-double compute_of(const LedgerMs& ms) {
-  double sum = 0;
-  for (const Category c : kLaunchPhases) sum += ms[index(c)];
-  return sum;
-}
-
 // `work`: how many times the others' work it gets, NaN = not known. It explains the lateness where it is as much more
 // as the rank's compute takes longer, or near it.
 bool more_work(const RankExcess& e, double work, const Thresholds& t) {
-  const double others = compute_of(e.others_ms), longer = others > 0 ? compute_of(e.own_ms) / others - 1 : 0;
+  const double others = compute_ms(e.others_ms), longer = others > 0 ? compute_ms(e.own_ms) / others - 1 : 0;
   return longer > 0 && work - 1 >= t.work_explains_share * longer;
 }
 

@@ -14,6 +14,7 @@
 #include "analyze/correlation.h"
 #include "analyze/robust.h"
 #include "analyze/spread.h"
+#include "analyze/straggler.h"
 #include "analyze/trend.h"
 #include "base/text_format.h"
 #include "diagnose/rule.h"
@@ -207,12 +208,6 @@ void judge_trend(const RuleInput& in, std::vector<Finding>& out) {
   out.push_back(f);
 }
 
-double compute_ms(const Cell& cell) {
-  double ms = 0;
-  for (const Category c : kLaunchPhases) ms += cell.ms[index(c)];
-  return ms;
-}
-
 double forwards(const Cell& cell) { return cell.forwards; }
 
 // The level around each value: the median of its block of steps. A step is slow beside its neighbours; that a run has
@@ -242,7 +237,7 @@ std::array<double, kCategoryCount> mean_levels(const std::vector<const StepRow*>
 
 // Single slow steps that all ranks have alike, in their compute: pauses and events have kinds of their own.
 void judge_jitter(const RuleInput& in, std::vector<Finding>& out) {
-  const std::vector<double> values = series(in.baseline, compute_ms);
+  const std::vector<double> values = series(in.baseline, [](const Cell& cell) { return compute_ms(cell.ms); });
   const auto known =
       static_cast<size_t>(std::count_if(values.begin(), values.end(), [](double v) { return !std::isnan(v); }));
   if (known < 2 * static_cast<size_t>(in.limits->min_steps)) return;

@@ -59,11 +59,10 @@ bool has_recurrent_modules(const RuleInput& in) {
 void look_who_hands_out(const RuleInput& in, SmallOperators& found) {
   if (!has_recurrent_modules(in)) return;
   double answers = 0, inside = 0;
-  for (const auto& [rank, list] : *in.code)
-    for (const CodeSample& sample : list) {
-      if (sample.beside || sample.stalled || sample.phase != Category::kForward) continue;
-      ++answers, inside += sample.in_recurrent;
-    }
+  for (const auto& [rank, list] : *in.code) {
+    const Tally met = tally(list, scope_of(Category::kForward), [](const CodeSample& s) { return s.in_recurrent; });
+    answers += met.in_scope, inside += met.hits;
+  }
   found.who_known = answers >= kFewest;
   if (found.who_known) found.in_recurrent = inside > 0 ? share_interval(inside, answers).high : 0;
 }
