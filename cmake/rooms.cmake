@@ -1,17 +1,3 @@
-# What most files include is compiled once, for the first target, and taken over by the others. Every file still includes
-# what it uses: the preset dev compiles without.
-function(ss_precompiled target)
-  if(STEPSCOPE_PRECOMPILE)
-    get_property(first GLOBAL PROPERTY SS_FIRST_PRECOMPILED)
-    if(first)
-      target_precompile_headers(${target} REUSE_FROM ${first})
-    else()
-      target_precompile_headers(${target} PRIVATE ${CMAKE_SOURCE_DIR}/cmake/common_headers.h)
-      set_property(GLOBAL PROPERTY SS_FIRST_PRECOMPILED ${target})
-    endif()
-  endif()
-endfunction()
-
 # A room is src/<name>/: *.cc form the library ss_<name>; *_test.cc, *_bench.cc and *_fuzz.cc lie beside the code they exercise.
 function(ss_room name)
   cmake_parse_arguments(ARG "" "" "DEPENDS;LIBS" ${ARGN})
@@ -20,7 +6,6 @@ function(ss_room name)
   list(TRANSFORM ARG_DEPENDS PREPEND ss_)
   if(sources)
     add_library(ss_${name} STATIC ${sources})
-    ss_precompiled(ss_${name})
     set(scope PUBLIC)
   else()
     add_library(ss_${name} INTERFACE)
