@@ -30,12 +30,25 @@ def start(tmp_path) -> Iterator[Start]:
         started.append(process)
         assert process.stdout is not None
         pid, path = process.stdout.readline().split()
+        if variables.get("STEPSCOPE_STACKS") != "off":
+            wait_until_inside(words[0], Path(path), int(pid))
         return process, int(pid), Path(path)
 
     yield begin
     mark.bury()
     for process in started:
         process.communicate()
+
+
+def wait_until_inside(place: str, path: Path, pid: int, timeout: float = 60) -> None:
+    """Returns once the main thread runs `place`, and has blocked in it where it is going to."""
+    deadline, request = time.monotonic() + timeout, 20000
+    while not any(frame[1].split(".")[0] == place for frame in ask(path, pid, request).frames):
+        assert time.monotonic() < deadline, f"never in {place}"
+        request += 1
+    while place not in ("spins", "trains") and not in_state(pid, "S"):
+        assert time.monotonic() < deadline, f"never blocked in {place}"
+        time.sleep(0.01)
 
 
 def line_of(function: str, text: str) -> int:
@@ -60,7 +73,6 @@ def in_state(pid: int, state: str) -> bool:
 )
 def test_the_line_is_named_whatever_blocks(start, place, text, state, gil):
     process, pid, path = start(place)
-    time.sleep(0.5)
     box = ask(path, pid, 7)
     line, function, file = box.frames[0]
     assert function == place and file.endswith("jobs/where.py"), box
@@ -81,7 +93,6 @@ def test_a_loop_is_met_inside_and_goes_on(start):
 
 def test_a_deep_stack_is_cut_at_its_outer_end(start):
     _process, pid, path = start("deep")
-    time.sleep(0.5)
     box = ask(path, pid, 3)
     assert box.flags & 1 and 20 < len(box.frames) <= 64
     assert {f[1] for f in box.frames} == {"deep.<locals>.down"}
@@ -89,7 +100,6 @@ def test_a_deep_stack_is_cut_at_its_outer_end(start):
 
 def test_other_signals_of_that_number_and_forked_children_are_left_alone(start):
     process, pid, path = start("sleeps")
-    time.sleep(0.3)
     before = ask(path, pid, 5)
     os.kill(pid, before.signal)  # not the agent's question
     time.sleep(0.2)
