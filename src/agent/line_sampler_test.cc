@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <ctime>
 #include <thread>
 
 #include "agent/phase_track.h"
@@ -110,13 +112,21 @@ TEST_F(LineSamplerTest, TheBusyThreadIsAskedWhetherItHoldsTheGil) {
     writer_->header().stack.ready[1] = static_cast<uint32_t>(::gettid());
     while (!over) {}
   });
+  clockid_t busy_clock{};
+  ASSERT_EQ(::pthread_getcpuclockid(busy.native_handle(), &busy_clock), 0);
+  const auto used_ms = [&] {
+    timespec used{};
+    ::clock_gettime(busy_clock, &used);
+    return used.tv_sec * 1000 + used.tv_nsec / 1'000'000;
+  };
   LineSampler sampler(true);
   writer_->header().process_start_ns = 1;
   writer_->skip(100'000 * kMs);  // old enough for many questions
   std::optional<Evidence> holder;
   for (int i = 0; i < 250 && !holder; ++i) {
     steps(1, 50, sampler);
-    std::this_thread::sleep_for(std::chrono::milliseconds(80));  // the kernel counts real time
+    const auto before_ms = used_ms();  // a whole core's worth of the step's 80 ms, however long it takes to get one
+    while (used_ms() < before_ms + 80) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     for (const Finding& f : of_kind(pipeline_->snapshot(), FindingKind::kWaitHeavy))
       for (const Evidence& e : f.evidence)
         if (e.name == "gil_holder_share") holder = e;
