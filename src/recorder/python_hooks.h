@@ -141,7 +141,8 @@ struct BatchShape {
   uint64_t samples = 0, tokens = 0;
 };
 BatchShape shape_of_batch(PyObject* batch) noexcept;
-// Elements of the first plain tensor among a forward's positional inputs; 0 = none, or not told.
+// Elements of the plain tensors among a forward's positional inputs and in their lists, tuples and dictionaries, 24
+// objects at most; 0 = none, or not told.
 uint64_t elements_of_input(PyObject* inputs) noexcept;
 
 // The collective that the calling thread issued last: what a synchronous call is about to wait for.

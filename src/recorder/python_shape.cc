@@ -5,7 +5,8 @@
 namespace stepscope::recorder {
 namespace {
 
-constexpr int kMaxDepth = 2;  // ((x, y), z)
+constexpr int kMaxDepth = 2;    // ((x, y), z)
+constexpr int kMostLooks = 24;  // at objects of a model's input
 
 PyObject *g_str_shape = nullptr, *g_str_dtype = nullptr, *g_str_input_ids = nullptr, *g_str_data = nullptr;
 
@@ -33,6 +34,26 @@ uint64_t elements_of_tensor(PyObject* tensor) {
   uint64_t elements = 1;
   for (Py_ssize_t i = 0, dims = PyTuple_Size(shape.get()); i < dims; ++i)
     elements *= as_u64(PyTuple_GetItem(shape.get(), i));
+  return elements;
+}
+
+// Of all tensors in it: the part of a graph, a mask or a length that differs from step to step may be any of them.
+uint64_t elements_in(PyObject* object, int depth, int& looks) {
+  if (--looks < 0) return 0;
+  if (is_tensor(object)) return elements_of_tensor(object);
+  if (depth == 0) return 0;
+  uint64_t elements = 0;
+  if (PyTuple_Check(object)) {
+    for (Py_ssize_t i = 0, n = PyTuple_Size(object); i < n && looks > 0; ++i)
+      elements += elements_in(PyTuple_GetItem(object, i), depth - 1, looks);
+  } else if (PyList_Check(object)) {
+    for (Py_ssize_t i = 0, n = PyList_Size(object); i < n && looks > 0; ++i)
+      elements += elements_in(PyList_GetItem(object, i), depth - 1, looks);
+  } else if (PyDict_Check(object)) {
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    while (looks > 0 && PyDict_Next(object, &at, &key, &value)) elements += elements_in(value, depth - 1, looks);
+  }
   return elements;
 }
 
@@ -80,9 +101,8 @@ BatchShape shape_of_batch(PyObject* batch) noexcept {
 uint64_t elements_of_input(PyObject* inputs) noexcept {
   if (!inputs || !PyTuple_Check(inputs)) return 0;
   make_names();
-  uint64_t elements = 0;
-  for (Py_ssize_t i = 0, n = PyTuple_Size(inputs); i < n && elements == 0; ++i)
-    if (PyObject* input = PyTuple_GetItem(inputs, i); is_tensor(input)) elements = elements_of_tensor(input);
+  int looks = kMostLooks;
+  const uint64_t elements = elements_in(inputs, kMaxDepth + 1, looks);
   drop_error();
   return elements;
 }

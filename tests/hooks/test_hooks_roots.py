@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from test_hooks_loops import sections
 
 SHAPES = {  # name of the module whose forward is timed, forwards per step, steps after which it must be seen
     "never_called": ("Inner", 1, 3),
@@ -35,3 +36,26 @@ def test_models_beside_the_one_that_trains(run, shape):
     # Each of them once in each of the last five steps. With a wrapper there, its inside is named as well, but never runs alone.
     assert sorted(box.names[(1, r.a)] for r in late) == sorted([student, "Teacher", "Copy"] * 5)
     assert box.count("Forward>") == box.count("Forward<")
+
+
+ELEMENTS = {
+    "tensor": 18,
+    "pair": 20,
+    "nested": 16,
+    "ids": 384,
+    "dict": 343,
+    "tokens": 137,
+    "scalar": 1,
+    "seeds_and_neighbours": 932,
+    "list_of_graphs": 27,
+    "many": 46,
+    "strange_and_more": 6,
+}
+
+
+def test_elements_of_a_models_inputs(run):
+    (box,) = run("model_inputs.py").check().rings
+    parts = sections(box)
+    seen = {name: [r.b for r in records if r.what == "Forward>"] for name, records in parts.items()}
+    assert len(seen) == 19
+    assert seen == {name: [ELEMENTS.get(name, 0)] for name in seen}
