@@ -4,7 +4,7 @@
 
 namespace stepscope {
 
-double Leads::correlation(const Leads& other) const {
+Leads::Together Leads::together(const Leads& other) const {
   double xx = 0, yy = 0, xy = 0;
   for (size_t i = 0; i < lead_.size(); ++i)
     for (size_t at = 0; at < lead_[i].size(); ++at) {
@@ -12,7 +12,7 @@ double Leads::correlation(const Leads& other) const {
       if (!std::isfinite(x) || !std::isfinite(y)) continue;
       xx += x * x, yy += y * y, xy += x * y;
     }
-  return xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : 0;
+  return {.correlation = xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : 0, .slope = xx > 0 ? xy / xx : 0};
 }
 
 double mean_wait_ms(const StepRow& row) {

@@ -42,9 +42,16 @@ class Leads {
   }
 
   // Pearson's correlation of two figures over all ranks and steps; 0 where one does not vary.
-  double correlation(const Leads& other) const;
+  double correlation(const Leads& other) const { return together(other).correlation; }
+  // How much of these leads the other's reach: the slope of the other's over these. 0 where these do not vary.
+  double reached_by(const Leads& other) const { return together(other).slope; }
 
  private:
+  struct Together {
+    double correlation = 0, slope = 0;
+  };
+  Together together(const Leads& other) const;
+
   std::vector<std::vector<double>> lead_;  // by row, by cell of the row
   std::map<int, double> usual_;
 };

@@ -7,7 +7,10 @@
 //               would be shorter with the same work dealt out evenly
 //
 // Said when the losses are worth a warning and lead goes with work (Pearson's correlation over all ranks and steps).
-// Without a count of the work nothing is said: unevenness alone is the machine's as often as the data's.
+// Where no count goes with it, and the steps' work is the host's, the CPU time of the training thread tells: a rank
+// that computes longer got more work, one that had no core, slept or waited did not. The clock speed and a neighbour on
+// the same physical core lengthen both: where other programs on the host may cost as much, it is information.
+// Unevenness alone is the machine's as often as the data's, and nothing is said of it here.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -20,6 +23,29 @@
 #include "diagnose/rule.h"
 
 namespace stepscope {
+
+namespace {
+
+// What goes with the leads: the size of the batches, counted in something, or else the CPU time ("ms of CPU time").
+struct Work {
+  double correlation = 0;
+  const char* counted_in = "";
+  bool counted = true;
+};
+
+Work work_behind(const Leads& own, const RuleInput& in) {
+  Work work;
+  for (const BatchSize& batch : kBatchSizes) {
+    const double by = own.correlation(Leads(in.baseline, [&](const Cell& cell) { return cell.*batch.size; }));
+    if (by > work.correlation) work = {.correlation = by, .counted_in = batch.units};
+  }
+  if (work.correlation >= in.limits->imbalance_min_correlation || in.on_device()) return work;
+  const Leads cpu(in.baseline, [](const Cell& cell) { return cell.cpu_ms; });
+  if (own.reached_by(cpu) < in.limits->imbalance_cpu_share) return work;
+  return {.correlation = own.correlation(cpu), .counted_in = "ms of CPU time", .counted = false};
+}
+
+}  // namespace
 
 void judge_imbalance(const RuleInput& in, std::vector<Finding>& out) {
   if (in.seen.size() < 2 || in.baseline.size() < 2 * static_cast<size_t>(in.limits->min_steps)) return;
@@ -40,17 +66,13 @@ void judge_imbalance(const RuleInput& in, std::vector<Finding>& out) {
   // Ranks that were not seen may have been last in most steps.
   const bool hides = 2 * unsure_ms > waited_ms && behind_ms >= lost_ms;
   if (in.severity(share) == Severity::kInfo) return;
-  double correlation = 0;
-  const char* counted_in = "";
-  for (const BatchSize& batch : kBatchSizes) {
-    const double by = own.correlation(Leads(in.baseline, [&](const Cell& cell) { return cell.*batch.size; }));
-    if (by > correlation) correlation = by, counted_in = batch.units;
-  }
-  if (correlation < in.limits->imbalance_min_correlation) return;
+  const Work work = work_behind(own, in);
+  if (work.correlation < (work.counted ? in.limits->imbalance_min_correlation : in.limits->imbalance_cpu_correlation))
+    return;
 
   FindingBuilder f = in.finding(FindingKind::kLoadImbalance);
   f.caused_by(Cause::kMoreWork).pattern("rotating").about_job().on_steps_clock().costs(share);
-  if (hides) f.graded(Severity::kInfo);
+  if (hides || (!work.counted && share <= in.slowdown_by_others(in.seen))) f.graded(Severity::kInfo);
   // Each step's work shared out evenly; at most also what ranks usually differ by.
   const auto evened = [&](bool usual) {
     return [&in, &own, usual](size_t i, const Cell& cell) {
@@ -64,7 +86,7 @@ void judge_imbalance(const RuleInput& in, std::vector<Finding>& out) {
     };
   };
   f.saves(in.baseline, Change{.usual = evened(false), .most = evened(true)});
-  f.confidence(std::min(0.99, correlation * in.coverage));
+  f.confidence(std::min(0.99, work.correlation * in.coverage));
   const double mean_ms = lost_ms / static_cast<double>(in.baseline.size());
   // Before the baseline (warm-up) a step is uneven as here, what ranks usually differ by left out.
   const auto figure = [&](const StepRow& row) {
@@ -76,13 +98,15 @@ void judge_imbalance(const RuleInput& in, std::vector<Finding>& out) {
   };
   f.from(in.onset(in.limits->onset_share * mean_ms, figure))
       .until(in.last_step())
-      .title(formatted("Ranks take turns at being late, the one with more work in the step: {} of the time",
-                       format_percent(share)))
-      .action(
-          "Give every rank about the same work per step: sort or pack by length, fill batches by tokens and not by "
-          "samples")
+      .title(formatted("Ranks take turns at being late, the one {} in the step: {} of the time",
+                       work.counted ? "with more work" : "that computes longer", format_percent(share)))
+      .action(work.counted
+                  ? "Give every rank about the same work per step: sort or pack by length, fill batches by tokens and "
+                    "not by samples"
+                  : "No count of the batches tells the work: see what differs in them (edges, objects, lengths, "
+                    "branches taken), share it out evenly; stepscope.log(tokens=...) tells it")
       .evidence("lost_ms_per_step", mean_ms)
-      .evidence("correlation_with_work", correlation, {}, {}, counted_in)
+      .evidence("correlation_with_work", work.correlation, {}, {}, work.counted_in)
       .evidence("most_often_last_share", most_often_first(own, in.baseline));
   out.push_back(f);
 }
