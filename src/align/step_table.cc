@@ -1,6 +1,8 @@
 #include "align/step_table.h"
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <utility>
 
 namespace stepscope {
@@ -188,35 +190,69 @@ void StepTable::begin_attempt(int world_size) {
   expected_ = world_size > 0 ? std::min(world_size, world_) : world_;
   progress_.clear();
   waiting_at_.clear();
+  alignment_ = {};
+  left_out_.clear();
   ahead_ = closed_;
 }
 
 void StepTable::add(int rank, const RankStep& step) {
   if (rank < 0) return;
+  const auto behind = left_out_.find(rank);
+  const uint64_t number = step.step + (behind == left_out_.end() ? 0 : behind->second);
   Progress& p = progress(rank);
   if (p.alive) leave(p);
-  p.next = step.step + 1;
+  p.next = number + 1;
   if (p.alive) ++waiting_at_[p.next];
   ahead_ = std::max(ahead_, p.next);
   if (const auto at = std::lower_bound(seen_.begin(), seen_.end(), rank); at == seen_.end() || *at != rank)
     seen_.insert(at, rank);
-  if (step.step < closed_) {
-    fill_late(rank, step);
+  if (number < closed_) {
+    fill_late(rank, number, step);
     return;
   }
-  StepRow& row = open_[step.step];
-  row.step = step.step;
+  StepRow& row = open_[number];
+  row.step = number;
   row.cells.push_back(to_cell(rank, step));
+  alignment_.note(rank, number, step.collectives);
+}
+
+size_t StepTable::realign(uint64_t number) {
+  const std::vector<int> ranks = alignment_.settle(number);
+  for (const int rank : ranks) move_on(rank, number);
+  return ranks.size();
+}
+
+void StepTable::move_on(int rank, uint64_t number) {
+  ++left_out_[rank];
+  for (auto at = open_.end(); at != open_.begin();) {
+    --at;
+    if (at->first < number) break;
+    const auto its = [rank](const Cell& cell) { return cell.rank == rank; };
+    std::vector<Cell>& cells = at->second.cells;
+    const auto theirs = std::stable_partition(cells.begin(), cells.end(), std::not_fn(its));
+    if (theirs == cells.end()) continue;
+    StepRow& next = open_[at->first + 1];
+    next.step = at->first + 1;
+    std::move(theirs, cells.end(), std::back_inserter(next.cells));
+    cells.erase(theirs, cells.end());
+  }
+  const auto found = progress_.find(rank);
+  if (found == progress_.end()) return;
+  Progress& p = found->second;
+  if (p.alive) leave(p);
+  ++p.next;
+  if (p.alive) ++waiting_at_[p.next];
+  ahead_ = std::max(ahead_, p.next);
 }
 
 // Rows that were closed without it and are still kept.
-void StepTable::fill_late(int rank, const RankStep& step) {
-  const auto by_step = [](const StepRow& row, uint64_t number) { return row.step < number; };
-  const auto recent = std::lower_bound(recent_.begin(), recent_.end(), step.step, by_step);
+void StepTable::fill_late(int rank, uint64_t number, const RankStep& step) {
+  const auto by_step = [](const StepRow& row, uint64_t wanted) { return row.step < wanted; };
+  const auto recent = std::lower_bound(recent_.begin(), recent_.end(), number, by_step);
   StepRow* row = nullptr;
-  if (recent != recent_.end() && recent->step == step.step) row = &*recent;
-  if (const auto old = std::lower_bound(sample_.begin(), sample_.end(), step.step, by_step);
-      !row && old != sample_.end() && old->step == step.step)
+  if (recent != recent_.end() && recent->step == number) row = &*recent;
+  if (const auto old = std::lower_bound(sample_.begin(), sample_.end(), number, by_step);
+      !row && old != sample_.end() && old->step == number)
     row = &*old;
   if (!row || row->find(rank)) return;
   kept_bytes_ -= row->bytes();
@@ -236,13 +272,14 @@ void StepTable::close_ready(bool all) {
     auto first = open_.begin();
     const bool awaited = !waiting_at_.empty() && waiting_at_.begin()->first <= first->first;
     if (!all && awaited && ahead_ <= first->first + kMaxLead) return;
+    const size_t left_out = realign(first->first);
     StepRow row = std::move(first->second);
     open_.erase(first);
-    close(std::move(row));
+    close(std::move(row), left_out);
   }
 }
 
-void StepTable::close(StepRow row) {
+void StepTable::close(StepRow row, size_t left_out) {
   // Of a step that a rank told twice the later word counts.
   std::reverse(row.cells.begin(), row.cells.end());
   std::stable_sort(row.cells.begin(), row.cells.end(), [](const Cell& a, const Cell& b) { return a.rank < b.rank; });
@@ -256,7 +293,7 @@ void StepTable::close(StepRow row) {
   }
   closed_ = row.step + 1;
   cells_seen_ += row.cells.size();
-  cells_expected_ += static_cast<uint64_t>(expected_);
+  cells_expected_ += static_cast<uint64_t>(expected_) - std::min<uint64_t>(left_out, static_cast<uint64_t>(expected_));
   on_close_(row);
   row.caused.shrink_to_fit();
   keep(std::move(row));

@@ -1,7 +1,8 @@
 // Completed steps × ranks. A row closes when every rank that is awaited, alive and not suspected has completed the
 // step, or when the ranks that have are too far ahead; a rank that comes later is still filled in while the row is kept
-// (coverage). Awaited is a rank that was seen or announced; the world may be larger, and what was not seen has no cell:
-// never a 0.
+// (coverage). A rank that counts a step less than the others from somewhere on is moved to where its operations meet
+// theirs (align/step_alignment.h); in the row that it left out nothing is awaited of it. Awaited is a rank that was
+// seen or announced; the world may be larger, and what was not seen has no cell: never a 0.
 //
 // Bounded memory, in bytes and whatever the world's size: the newest rows are kept whole; older rows lose their detail
 // (stalls, segments, single operations) first and are then kept as a uniform sample of the run that is thinned by
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "align/rank_step.h"
+#include "align/step_alignment.h"
 
 namespace stepscope {
 
@@ -155,8 +157,10 @@ class StepTable {
   };
   Progress& progress(int rank);
   void leave(const Progress& p);  // no longer waited for at its step
-  void fill_late(int rank, const RankStep& step);
-  void close(StepRow row);
+  void fill_late(int rank, uint64_t number, const RankStep& step);
+  size_t realign(uint64_t number);  // returns how many ranks left this row out
+  void move_on(int rank, uint64_t number);
+  void close(StepRow row, size_t left_out);
   void keep(StepRow row);
   void retire_oldest();
   void halve_sample();
@@ -169,6 +173,8 @@ class StepTable {
   std::map<uint64_t, uint32_t> waiting_at_;     // of those alive: how many deliver this step next
   std::vector<int> seen_;
   std::map<uint64_t, StepRow> open_;  // cells as they came
+  StepAlignment alignment_;
+  std::unordered_map<int, uint64_t> left_out_;  // steps of the job that a rank did not count, in this attempt
   std::deque<StepRow> recent_;
   std::vector<StepRow> sample_;
   int world_ = 0, expected_ = 0;  // ranks of the job so far; of this attempt, where rows may be wider

@@ -35,6 +35,7 @@ void Numerics::add(const StepRow& row) {
   add_scheduler(row);
   add_values(row);
   replicas_.add(row);
+  add_left_out(row);
 }
 
 void Numerics::begin_attempt() {
@@ -42,6 +43,7 @@ void Numerics::begin_attempt() {
   if (skipped_.first_step >= 0) skipped_.over = true;
   newest_skips_.clear();
   replicas_ = Replicas(limits_.replicas);
+  newest_.clear();
   losses_.clear();
   norms_.clear();
 }
@@ -131,6 +133,35 @@ void Numerics::add_values(const StepRow& row) {
     if (finite(cell.grad_norm) && (cell.numerics & kLossScaled) == 0)
       norms_.try_emplace(cell.rank, limits_.spikes).first->second.add(row.step, *cell.grad_norm);
   }
+}
+
+// A rank without a cell in this row, whose step before has gone over the operations of two steps of the others with no
+// more steps of its optimizer than they took.
+void Numerics::add_left_out(const StepRow& row) {
+  const auto step = static_cast<int64_t>(row.step);
+  std::vector<Counted> carried;
+  const bool some_missing = row.cells.size() < newest_.size() && !row.cells.empty() && step == newest_step_ + 1;
+  for (const Counted& before : some_missing ? newest_ : std::vector<Counted>()) {
+    if (row.find(before.rank)) continue;
+    const Cell& other = row.cells.front();
+    const auto of_other =
+        std::find_if(newest_.begin(), newest_.end(), [&](const Counted& c) { return c.rank == other.rank; });
+    if (of_other == newest_.end() || other.optimizer_steps == 0 || other.collectives == 0 || other.backwards == 0)
+      continue;
+    if (before.collectives < of_other->collectives + other.collectives ||
+        before.backwards < of_other->backwards + other.backwards || before.optimizer_steps > of_other->optimizer_steps)
+      continue;
+    LeftOut& left = left_out_[before.rank];
+    if (left.first_step < 0) left.first_step = step - 1;
+    left.last_step = step - 1, ++left.steps;
+    carried.push_back({before.rank, before.backwards - of_other->backwards, before.collectives - of_other->collectives,
+                       before.optimizer_steps});
+  }
+  newest_.clear();
+  for (const Cell& cell : row.cells)
+    newest_.push_back({cell.rank, cell.backwards, cell.collectives, cell.optimizer_steps});
+  newest_.insert(newest_.end(), carried.begin(), carried.end());
+  newest_step_ = step;
 }
 
 }  // namespace stepscope

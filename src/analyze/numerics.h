@@ -49,6 +49,13 @@ struct SchedulerPace {
   int64_t before_first = -1;  // step in which it advanced before any optimizer had stepped
 };
 
+// Optimizer's steps that a rank left out while the others took theirs: its step before has gone over the operations of
+// two, and in the row of the second it has none.
+struct LeftOut {
+  int64_t first_step = -1, last_step = -1;
+  uint64_t steps = 0;
+};
+
 class Numerics {
  public:
   struct Limits {
@@ -72,6 +79,7 @@ class Numerics {
   const SkippedPhase& skipped() const { return skipped_; }  // the newest; first_step -1 = none
   const SchedulerPace& scheduler() const { return scheduler_; }
   const Replicas& replicas() const { return replicas_; }
+  const std::map<int, LeftOut>& left_out() const { return left_out_; }  // by rank
   const std::map<int, SpikeTrack>& losses() const { return losses_; }
   const std::map<int, SpikeTrack>& norms() const { return norms_; }
   uint64_t rows() const { return rows_; }
@@ -81,6 +89,7 @@ class Numerics {
   void add_skipped(const StepRow& row);
   void add_scheduler(const StepRow& row);
   void add_values(const StepRow& row);
+  void add_left_out(const StepRow& row);
 
   Limits limits_;
   std::vector<NonFinite> non_finite_;
@@ -90,6 +99,13 @@ class Numerics {
   std::vector<bool> newest_skips_;
   SchedulerPace scheduler_;
   Replicas replicas_;
+  struct Counted {
+    int rank = -1;
+    uint32_t backwards = 0, collectives = 0, optimizer_steps = 0;
+  };
+  std::vector<Counted> newest_;  // of the row before, by rank; of who left a step out what its step before has beyond
+  int64_t newest_step_ = -2;
+  std::map<int, LeftOut> left_out_;
   std::map<int, SpikeTrack> losses_, norms_;
   uint64_t rows_ = 0;
 };

@@ -45,6 +45,7 @@ Scenario with_ranks_renamed(Scenario s) {
   for (Fault& f : s.faults) f.rank = renamed(s, f.rank);
   for (Words& w : s.changes) rename(s, w);
   rename(s, s.scaler);
+  rename(s, s.unstepped);
   return s;
 }
 

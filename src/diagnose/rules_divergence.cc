@@ -2,7 +2,10 @@
 // were equal and then differ step after step, some rank trains on gradients that the others do not have, and the
 // replicas drift apart. Losses differ between ranks by nature and are no evidence.
 //
+// Or a rank that left an optimizer's step out which the others took: gradients are averaged, steps are not.
+//
 // Or parameters of a model in DDP that train and that DDP does not average, and whose values differ between ranks.
+#include <algorithm>
 #include <map>
 #include <tuple>
 
@@ -61,10 +64,29 @@ bool judge_outside_ddp(const RuleInput& in, std::vector<Finding>& out) {
   return true;
 }
 
+bool judge_left_out(const RuleInput& in, std::vector<Finding>& out) {
+  LeftOut all;
+  FindingBuilder f = in.finding(FindingKind::kRankDivergence);
+  for (const auto& [rank, left] : in.numerics->left_out()) {
+    f.also_about(rank).evidence("optimizer_steps_left_out", static_cast<double>(left.steps), rank);
+    if (all.first_step < 0 || left.first_step < all.first_step) all.first_step = left.first_step;
+    all.last_step = std::max(all.last_step, left.last_step), all.steps += left.steps;
+  }
+  if (all.steps == 0) return false;
+  f.graded(Severity::kWarn).from(all.first_step).until(all.last_step).confidence(0.95);
+  out.push_back(f.title(formatted("{} left {} of the optimizer out that the others took, the first at step {}: the "
+                                  "replicas differ since then",
+                                  capitalized(format_ranks(f->ranks)),
+                                  all.steps == 1 ? "a step" : formatted("{} steps", all.steps), all.first_step))
+                    .action("Decide on all ranks together whether a step is taken (all-reduce the loss, the norm or "
+                            "the flag that decides); then restart from a checkpoint before it"));
+  return true;
+}
+
 }  // namespace
 
 void judge_divergence(const RuleInput& in, std::vector<Finding>& out) {
-  if (judge_outside_ddp(in, out) || !in.numerics) return;
+  if (judge_outside_ddp(in, out) || !in.numerics || judge_left_out(in, out)) return;
   const Replicas::Divergence d = in.numerics->replicas().divergence();
   if (d.first_step < 0) return;
   FindingBuilder f = in.finding(FindingKind::kRankDivergence);

@@ -30,7 +30,8 @@
 //   tokens 512 sigma=0.3 slope=4 sawtooth=100     per step: log-normal, growing, starting again every so many steps
 //   tokens 512 later=1024 from=200                another number from a step on
 //   uneven 0.8 from=0 blind=1    forward and backward take a log-normal factor (sigma 0.8) by rank and step, and so do the tokens,
-//                                but not with blind=1: then the batches do not tell
+//                                but not with blind=1: then the batches do not tell; asleep=1: a rank that takes longer than
+//                                usual has no core meanwhile
 //   tenant rank=0 pid=77 mb=20000 own=9000        another process on the rank's device
 //   oom rank=0 step=60 mb=4000 allocated=.. reserved=.. free=.. largest=.. grown=..   inside forward
 //   lost rank=1 step=50 signal=9 | exception="ValueError: x" | teardown=1 | code=1 (0: in order)
@@ -49,6 +50,7 @@
 //   norms start=1 sigma=0.1      the gradient norm, the same on all ranks; apart=2: only among so many neighbours
 //   number loss|norm rank=1|all from=0 to=199 every=1 value=nan|inf|-3 factor=10 add=5 grow=2   changes it; grow: per step
 //   scaler from=0 to=199 every=1 a GradScaler steps, and skips these steps
+//   unstepped rank=1 from=40 every=15   the rank does not call its optimizer in these steps
 //   schedule 1 first=1           advances per step; first: before the first step of the optimizer; wind=50: before training
 //   expect KIND [rank=1] [phase=backward] [severity=warn|crit|info] [cause=..] [first=a..b] [detected<=n]
 //          [saves=a..b|unknown] [cost=a..b] [pattern=..] [scope=job|ranks|seen] [says="part of the title"]
@@ -120,7 +122,7 @@ struct Scenario {
   double tensor_parallel_ms = 0.3;
   Words tokens, uneven, cpu;
   std::map<std::pair<int, int>, uint64_t> lossy;
-  Words numbers_loss, numbers_norm, scaler, schedule, answers;
+  Words numbers_loss, numbers_norm, scaler, unstepped, schedule, answers;
   std::vector<Words> changes;  // of loss and norm
   std::vector<std::pair<std::string, Words>> expects;  // command, arguments
 };
@@ -228,6 +230,8 @@ inline Scenario read(const std::string& path) {
       s.numbers_norm = words_of(in), s.numbers_norm.try_emplace("start", "1");
     } else if (command == "number") {
       s.changes.push_back(words_of(in));
+    } else if (command == "unstepped") {
+      s.unstepped = words_of(in), s.unstepped.try_emplace("from", "0");
     } else if (command == "scaler") {
       s.scaler = words_of(in), s.scaler.try_emplace("from", "0");
     } else if (command == "schedule") {

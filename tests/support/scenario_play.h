@@ -290,6 +290,7 @@ class Play {
     const bool first = number(s_.schedule, "first", 0) != 0;
     const int advances = s_.schedule.empty() ? 0 : static_cast<int>(number(s_.schedule, "", 1));
     for (int k = 0; first && k < advances; ++k) advance(lane, step);
+    if (!s_.unstepped.empty() && hits(s_.unstepped, r, step)) return;
     const double ms = own("optimizer", r, step);
     const bool skips = !s_.scaler.empty() && hits(s_.scaler, r, step);
     if (!s_.scaler.empty()) lane.event(Kind::kScalerStep, Edge::kBegin, 3);
@@ -306,6 +307,12 @@ class Play {
   double load_at(int step) {
     const double sigma = number(s_.uneven, "", 0);
     return sigma > 0 && step >= number(s_.uneven, "from", 0) ? std::lognormal_distribution<double>(0, sigma)(rng_) : 1;
+  }
+
+  void work(RankWriter& lane, double load, double ms) {
+    const double asleep = number(s_.uneven, "asleep", 0) != 0 ? std::max(0.0, load - 1) : 0;
+    lane.pass((load - asleep) * ms);
+    lane.pass_on_core(asleep * ms, 0);
   }
 
   // A reading of the allocator, as the recorder writes it.
@@ -366,7 +373,7 @@ class Play {
       if (const double ms = own("compile", r, step); ms > 0) lane.span(Kind::kCompile, ms);
       if (tokens > 0) lane.event(Kind::kShape, Edge::kMark, 8, static_cast<uint64_t>(tokens));
       run_out(lane, r, step);
-      lane.pass(load * own("forward", r, step));
+      work(lane, load, own("forward", r, step));
       const MemoryLine* m = memory_of(r);
       if (const int hit = m ? static_cast<int>(m->of("hit", 0)) : 0; hit > 0 && step % hit == 0 && step >= m->of("from", 0)) lane.pass(m->of("slow", 0));
       lane.event(Kind::kForward, Edge::kEnd, 9);
@@ -385,9 +392,9 @@ class Play {
         read_memory(lane, *m, r, step, true, held[static_cast<size_t>(r)], tokens);
       }
       if (const double ms = own("gc", r, step); ms > 0) lane.span(Kind::kGc, ms, 2);
-      const double backward = load * own("backward", r, step);
+      const double backward = own("backward", r, step);
       for (int bucket = 0; bucket < 3; ++bucket) {
-        lane.pass(backward / 3);
+        work(lane, load, backward / 3);
         lane.event(Kind::kCollective, Edge::kMark, 77, lane.sequence++, 1 << 20, static_cast<uint64_t>(CollectiveOp::kAllReduce));
       }
       lane.event(Kind::kBackwardOwn, Edge::kMark);
