@@ -1,6 +1,8 @@
 // Time between the parts of training: CHECKPOINT_STALL, VALIDATION_HEAVY, EPOCH_START_STALL, RECOMPILE_STORM, and
 // BETWEEN_STEPS_HEAVY where their sum says more than each alone. Each costs the job what its longest rank spends in it
-// per step.
+// per step. What has no name and comes with the saves, and hardly ever without them, is a part of these: gathering the
+// state, syncing the file, waiting for an asynchronous save. (What follows a validation is counted as such by the
+// ledger.)
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -9,6 +11,7 @@
 #include "analyze/changes.h"
 #include "base/text_format.h"
 #include "diagnose/rules_advice.h"
+#include "diagnose/unnamed_work.h"
 
 namespace stepscope {
 
@@ -115,23 +118,30 @@ int64_t onset_of(const RuleInput& in, const KindOf& k, const Between& b) {
   return static_cast<double>(b.first) <= in.limits->between_first_factor * between ? 0 : b.first;
 }
 
-// What is done on purpose can be done more rarely; other costs have a cause that can go.
-Change change_of(const KindOf& k) {
-  const Reduction all = removal_of(k.category);
+// What is done on purpose can be done more rarely; other costs have a cause that can go. `around`: what has no name
+// goes with it.
+Change change_of(const KindOf& k, const UnnamedWork* around) {
+  Reduction all = removal_of(k.category);
+  if (around)
+    all = [named = std::move(all), around = *around](size_t i, const Cell& cell) {
+      LedgerMs cut = named(i, cell);
+      around.cut(cell, cut);
+      return cut;
+    };
   const bool on_purpose = k.category == Category::kCheckpoint || k.category == Category::kValidation;
   return on_purpose ? half_as_often(all) : Change{.usual = all};
 }
 
-Finding finding_of(const RuleInput& in, const KindOf& k, const Between& b, double share) {
+Finding finding_of(const RuleInput& in, const KindOf& k, const Between& b, double share, const UnnamedWork* around) {
   FindingBuilder f = in.finding(k.kind);
   f.in(k.category).about(b.ranks).caused_by(k.cause);
   if (b.ranks.empty())
     f.about_job();
   else
     f.holding_up(in.others_than(b.ranks));
-  f.costs(share).saves(change_of(k)).confidence(0.95).from(onset_of(in, k, b)).until(b.last);
-  f.title(formatted("{} of the time goes into {}: {} in {} steps{}", format_percent(share), k.words,
-                    format_ms(b.event_ms), b.events,
+  f.costs(share).saves(change_of(k, around)).confidence(0.95).from(onset_of(in, k, b)).until(b.last);
+  f.title(formatted("{} of the time goes into {}{}: {} in {} steps{}", format_percent(share), k.words,
+                    around ? " and what comes with it" : "", format_ms(b.event_ms), b.events,
                     f->job_scope || in.seen.size() < 2
                         ? ""
                         : ", on " + format_ranks(b.ranks) +
@@ -144,23 +154,18 @@ Finding finding_of(const RuleInput& in, const KindOf& k, const Between& b, doubl
   return f;
 }
 
-// Work without a name between the steps: what stands out in a few of them, on whichever rank it lies.
-Between unnamed_work(const RuleInput& in) {
-  const auto unnamed_ms = [](const Cell& cell) {
-    return static_cast<double>(cell.ms[index(Category::kUnattributed)] + cell.ms[index(Category::kUserCode)] +
-                               cell.ms[index(Category::kLogging)]);
-  };
-  std::map<int, std::vector<double>> by_rank;
-  for (const StepRow* row : in.rows.rows)
-    for (const Cell& cell : row->cells) by_rank[cell.rank].push_back(unnamed_ms(cell));
-  std::map<int, double> usual;
-  for (auto& [rank, list] : by_rank) usual[rank] = median(std::move(list));
-  Between b = measure(in, in.rows, [&](const Cell& cell) {
-    const double ms = unnamed_ms(cell), usual_ms = usual.at(cell.rank);
-    return ms > std::max(in.limits->between_event_ms, in.limits->pause_factor * usual_ms) ? ms - usual_ms : 0;
-  });
+Between measure(const RuleInput& in, const UnnamedWork& unnamed) {
+  Between b = measure(in, in.rows, [&](const Cell& cell) { return unnamed.beyond_ms(cell); });
   // Where it is in every other step it is a part of them.
   return b.events > in.rows.size() / static_cast<size_t>(in.limits->between_rare_steps) ? Between{} : b;
+}
+
+// Whether it is a part of the saves: not where it comes with the validations just as well, nor where a rank's pauses
+// were said to be its saves.
+bool belongs_to_saves(const RuleInput& in, const UnnamedWork& unnamed, const std::vector<Finding>& said) {
+  const auto is_save = [](const Finding& f) { return f.kind == FindingKind::kCheckpointStall; };
+  return std::none_of(said.begin(), said.end(), is_save) && unnamed.comes_with(in, Category::kCheckpoint) &&
+         !unnamed.comes_with(in, Category::kValidation);
 }
 
 struct Sum {
@@ -201,20 +206,25 @@ void judge_between(const RuleInput& in, std::vector<Finding>& out) {
   if (wall <= 0) return;
   bool said = false;
   Sum sum{.told_share = in.limits->between_told_share};
+  const UnnamedWork unnamed(in);
+  const bool with_saves = belongs_to_saves(in, unnamed, out);
   for (const KindOf& kind : kKinds) {
     const KindOf& k = kind.category == Category::kEpochStart ? kind_of_starts(in, kind) : kind;
-    Between b = measure(in, in.rows, [&](const Cell& cell) { return static_cast<double>(cell.ms[index(k.category)]); });
+    const UnnamedWork* around = with_saves && k.category == Category::kCheckpoint ? &unnamed : nullptr;
+    Between b = measure(in, in.rows, [&](const Cell& cell) {
+      return static_cast<double>(cell.ms[index(k.category)]) + (around ? around->beyond_ms(cell) : 0);
+    });
     const double share = b.cost_ms / wall;
     if (k.category != Category::kCompile) sum.add(b, share, k.words, true);
     // One compile, one first epoch or one checkpoint is the price of a run; it is a stall when it comes again.
     const double repeats =
         k.category == Category::kCompile ? in.limits->recompile_min_repeats : in.limits->between_min_repeats;
     if (static_cast<double>(b.events) < repeats || in.severity(share) == Severity::kInfo) continue;
-    out.push_back(finding_of(in, k, b, share));
+    out.push_back(finding_of(in, k, b, share, around));
     said |= k.category != Category::kCompile;
   }
-  if (sum.named >= sum.told_share) {
-    const Between b = unnamed_work(in);
+  if (sum.named >= sum.told_share && !with_saves) {
+    const Between b = measure(in, unnamed);
     sum.add(b, b.cost_ms / wall, "work without a name" + (b.ranks.empty() ? "" : " on " + format_ranks(b.ranks)),
             false);
   }

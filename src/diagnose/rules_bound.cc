@@ -12,6 +12,7 @@
 // One step that has most of it (a profiler's trace, a download) is told as such: what is over holds nothing back.
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <vector>
 
 #include "analyze/robust.h"
@@ -80,7 +81,10 @@ void judge_h2d(const RuleInput& in, std::vector<Finding>& out) {
 
 void judge_unnamed(const RuleInput& in, std::vector<Finding>& out) {
   const Thresholds& t = *in.limits;
-  const double share = in.share_of_job(Category::kUnattributed), ms = in.per_step_ms(Category::kUnattributed);
+  const double share = in.share_of_job(Category::kUnattributed);
+  // Over all steps in scope, as the share is: it may lie in those that also save or validate.
+  const double ms =
+      share * in.rows.wall_ms() / std::max(1.0, std::accumulate(in.rows.weights.begin(), in.rows.weights.end(), 0.0));
   if (in.share_severity(share) == Severity::kInfo || ms < t.wait_heavy_min_ms) return;
   const Once once = without_longest(in);
   const double steady = once.steady_share, waiting = in.share_of_job(waiting_ms);
