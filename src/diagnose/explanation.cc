@@ -58,8 +58,10 @@ bool stands_apart(const Finding& f) {
          urgency == Urgency::kProgress || f.kind == FindingKind::kLateStart;
 }
 
+// Who names what the time goes into comes before who says that it has no name.
 int place(const Finding& f) {
   if (f.kind == FindingKind::kUnexplainedLoss) return 3;
+  if (f.kind == FindingKind::kWaitHeavy) return 1;
   return has(f.kind.id(), kSumsUp) ? 2 : f.section == SectionName::kSystem ? 1 : 0;
 }
 

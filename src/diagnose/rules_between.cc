@@ -19,6 +19,7 @@ namespace {
 
 struct Between {
   double cost_ms = 0, event_ms = 0;  // total; median over the steps that have it
+  double unnamed_ms = 0;             // of the total
   size_t events = 0;
   int64_t first = -1, last = -1;
   std::vector<int> ranks;  // who spends it; empty = all
@@ -134,7 +135,7 @@ Change change_of(const KindOf& k, const UnnamedWork* around) {
 
 Finding finding_of(const RuleInput& in, const KindOf& k, const Between& b, double share, const UnnamedWork* around) {
   FindingBuilder f = in.finding(k.kind);
-  f.in(k.category).about(b.ranks).caused_by(k.cause);
+  f.in(around && 2 * b.unnamed_ms > b.cost_ms ? Category::kUnattributed : k.category).about(b.ranks).caused_by(k.cause);
   if (b.ranks.empty())
     f.about_job();
   else
@@ -214,6 +215,7 @@ void judge_between(const RuleInput& in, std::vector<Finding>& out) {
     Between b = measure(in, in.rows, [&](const Cell& cell) {
       return static_cast<double>(cell.ms[index(k.category)]) + (around ? around->beyond_ms(cell) : 0);
     });
+    if (around) b.unnamed_ms = measure(in, unnamed).cost_ms;
     const double share = b.cost_ms / wall;
     if (k.category != Category::kCompile) sum.add(b, share, k.words, true);
     // One compile, one first epoch or one checkpoint is the price of a run; it is a stall when it comes again.
