@@ -136,13 +136,13 @@ void Numerics::add_values(const StepRow& row) {
 }
 
 // A rank without a cell in this row, whose step before has gone over the operations of two steps of the others with no
-// more steps of its optimizer than they took.
+// more steps of its optimizer than they took. Where records of it were lost, the optimizer's may be among them.
 void Numerics::add_left_out(const StepRow& row) {
   const auto step = static_cast<int64_t>(row.step);
   std::vector<Counted> carried;
   const bool some_missing = row.cells.size() < newest_.size() && !row.cells.empty() && step == newest_step_ + 1;
   for (const Counted& before : some_missing ? newest_ : std::vector<Counted>()) {
-    if (row.find(before.rank)) continue;
+    if (row.find(before.rank) || before.lossy) continue;
     const Cell& other = row.cells.front();
     const auto of_other =
         std::find_if(newest_.begin(), newest_.end(), [&](const Counted& c) { return c.rank == other.rank; });
@@ -154,12 +154,17 @@ void Numerics::add_left_out(const StepRow& row) {
     LeftOut& left = left_out_[before.rank];
     if (left.first_step < 0) left.first_step = step - 1;
     left.last_step = step - 1, ++left.steps;
-    carried.push_back({before.rank, before.backwards - of_other->backwards, before.collectives - of_other->collectives,
-                       before.optimizer_steps});
+    Counted rest = before;
+    rest.backwards -= of_other->backwards, rest.collectives -= of_other->collectives;
+    carried.push_back(rest);
   }
   newest_.clear();
   for (const Cell& cell : row.cells)
-    newest_.push_back({cell.rank, cell.backwards, cell.collectives, cell.optimizer_steps});
+    newest_.push_back({.rank = cell.rank,
+                       .backwards = cell.backwards,
+                       .collectives = cell.collectives,
+                       .optimizer_steps = cell.optimizer_steps,
+                       .lossy = (cell.tags & kTagLossy) != 0});
   newest_.insert(newest_.end(), carried.begin(), carried.end());
   newest_step_ = step;
 }

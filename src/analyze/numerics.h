@@ -102,6 +102,7 @@ class Numerics {
   struct Counted {
     int rank = -1;
     uint32_t backwards = 0, collectives = 0, optimizer_steps = 0;
+    bool lossy = false;
   };
   std::vector<Counted> newest_;  // of the row before, by rank; of who left a step out what its step before has beyond
   int64_t newest_step_ = -2;
