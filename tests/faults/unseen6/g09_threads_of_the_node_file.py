@@ -1,9 +1,9 @@
 """Each rank starts as many threads as the node file of another machine says.
 
 What happens: a forecaster of time series reads the number of threads per rank from a node file, which was written for
-a machine with 32 cores. Here two ranks share two cores: each operator of each rank is cut into 16 parts for 16 threads
+a machine with 12 cores. Here two ranks share two cores: each operator of each rank is cut into 6 parts for 6 threads
 that wait for each other while they wait for a core.
-Who causes it: torch.set_num_threads(16) on both ranks.  What is lost: the switching and the waiting at the end of every
+Who causes it: torch.set_num_threads(6) on both ranks.  What is lost: the switching and the waiting at the end of every
 parallel part, in every step of both ranks from the first on.
 Right advice: as many threads as cores for each rank (here 1), and ask the machine (os.sched_getaffinity) and not a
 file; model, data and exchange are sound, and no rank is slower than the other.
@@ -20,9 +20,9 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel as DDP
 
-THREADS = 16 if os.environ.get("REPORT_FAULT", "1") != "0" else 1
+THREADS = 6 if os.environ.get("REPORT_FAULT", "1") != "0" else 1
 NODE_FILE = f'{{"queue": "long", "ranks": 2, "threads_per_rank": {THREADS}}}'
-STEPS, BATCH, SERIES, PAST, AHEAD, WIDTH, DEPTH = 240, 24, 16, 192, 24, 64, 5
+STEPS, BATCH, SERIES, PAST, AHEAD, WIDTH, DEPTH = 220, 24, 16, 160, 24, 48, 5
 
 
 class Forecaster(nn.Module):

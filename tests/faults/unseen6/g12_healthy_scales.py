@@ -20,7 +20,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 SIZES = (48, 56, 64, 72, 80) if os.environ.get("REPORT_FAULT", "1") != "0" else (64,)
-STEPS, BATCH, EVERY, WIDTH = 240, 8, 10, 24
+STEPS, BATCH, EVERY, WIDTH = 240, 14, 10, 24
 
 
 class Detector(nn.Module):
@@ -56,7 +56,7 @@ def main():
     torch.manual_seed(0)
     torch.set_num_threads(1)
     model = DDP(Detector())
-    optimizer = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9, nesterov=True)
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
     scale = random.Random(7)
     torch.manual_seed(rank + 1)
     durations, start, cpu, side = defaultdict(list), time.perf_counter(), time.process_time(), 64

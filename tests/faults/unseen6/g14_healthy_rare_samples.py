@@ -1,6 +1,6 @@
 """Healthy: a diffusion model that is judged twice, at length.
 
-What looks like a fault: after step 110 and after step 220 there is no step for as long as half a dozen steps: both
+What looks like a fault: after step 100 and after step 200 there is no step for as long as half a dozen steps: both
 ranks draw samples with the averaged weights through all noise levels and measure a validation loss.
 What is true: both do it together and equally; the two evaluations take less than 5 % of the time.
 Right advice: none; no pause of one rank, no validation worth moving.
@@ -16,8 +16,8 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel as DDP
 
-JUDGED = (109, 219) if os.environ.get("REPORT_FAULT", "1") != "0" else ()
-STEPS, BATCH, SIDE, LEVELS, WIDTH = 220, 24, 16, 20, 40
+JUDGED = (99, 199) if os.environ.get("REPORT_FAULT", "1") != "0" else ()
+STEPS, BATCH, SIDE, LEVELS, WIDTH = 200, 24, 16, 20, 36
 
 
 class Denoiser(nn.Module):
