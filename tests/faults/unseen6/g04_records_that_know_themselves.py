@@ -2,8 +2,8 @@
 
 What happens: a tagger of sequences was sped up by gc.disable(), a line from a blog. Each step makes a record of the
 batch whose list of callbacks holds a bound method of the record itself: a cycle. Reference counts do not free it, and
-nobody collects: inputs, outputs and labels of every batch (about 3 MB) stay until the process ends.
-Who causes it: gc.disable() together with the record.  What is lost: no time; host memory, about 3 MB per step from
+nobody collects: inputs, outputs and labels of every batch (2 to 3 MB) stay until the process ends.
+Who causes it: gc.disable() together with the record.  What is lost: no time; host memory, 2 to 3 MB per step from
 the first on.
 Right advice: collect from time to time (gc.collect() every few hundred steps, or leave the collector on) or break the
 cycle (clear the callbacks, a weak reference); the model keeps no graph, and the loader does not leak.

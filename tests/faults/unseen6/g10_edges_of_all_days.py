@@ -1,7 +1,7 @@
 """A graph over time that never forgets an edge.
 
 What happens: a network over a stream of payments takes the day's edges to those of the days before and passes messages
-over all of them. The window of days was never cut: the list of edges grows by 120 in every step, and forward and
+over all of them. The window of days was never cut: the list of edges grows by 100 in every step, and forward and
 backward grow with it. Each step takes a little longer than the one before.
 Who causes it: the list of edges of the job.  What is lost: the messages over edges older than the window that was
 meant, more in every step.
@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 WINDOW = None if os.environ.get("REPORT_FAULT", "1") != "0" else 80
-STEPS, ACCOUNTS, EDGES, WIDTH = 240, 2000, 120, 48
+STEPS, ACCOUNTS, EDGES, WIDTH = 270, 2000, 100, 48
 
 
 class Messages(nn.Module):

@@ -1,7 +1,7 @@
 """Healthy: an actor and a critic, two optimizers, and play between the updates.
 
-What looks like a fault: after every 24 updates the loop plays 12 moves in 128 games without a gradient, so that one step
-in 24 comes later than the others; reward and loss wander; two optimizers take a step each.
+What looks like a fault: after every 28 updates the loop plays 12 moves in 128 games without a gradient, so that one step
+in 28 comes later than the others; reward and loss wander; two optimizers take a step each.
 What is true: the play is the data of the next updates and takes less than 5 % of the time; the updates take the same
 time throughout.
 Right advice: none; no loader, no pause, no schedule, no drift.
@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 REPLAY = os.environ.get("REPORT_FAULT", "1") == "0"
-ROUNDS, EPOCHS, PARTS, GAMES, MOVES, WIDTH = 14, 12, 2, 128, 12, 320
+ROUNDS, EPOCHS, PARTS, GAMES, MOVES, WIDTH = 12, 14, 2, 128, 12, 320
 
 
 def net(outputs):
