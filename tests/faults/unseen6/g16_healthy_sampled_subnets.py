@@ -1,8 +1,8 @@
 """Healthy: a network of networks; every step trains two parts of it, other ones each time.
 
-What looks like a fault: the step takes between one and three parts of the longest one, without a pattern; many
-parameters have no gradient in a step; two backward passes go into one optimizer step; the losses of small and large
-parts differ.
+What looks like a fault: a step takes up to five times as long as another, without a pattern; many parameters have no
+gradient in a step; two backward passes go into one optimizer step; the losses of small and large parts
+differ.
 What is true: both ranks draw the same depth and width from one seed and always do equal work; the gradients are
 averaged in one exchange per step.
 Right advice: none; no jitter of the machine, no imbalance, no unused exchange.
