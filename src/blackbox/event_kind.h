@@ -19,7 +19,7 @@ enum class Edge : uint8_t { kMark = 0, kBegin = 1, kEnd = 2 };
   X(ScalerStep, 5)    /* span around GradScaler.step; a = optimizer id; end: flags kScalerOff */                       \
   X(Backward, 6)      /* span, outermost only; a = 1 accumulates gradients, 0 = autograd.grad */                      \
   X(BackwardOwn, 7)   /* mark: own backward compute ended, before DDP's finalizer waits */                            \
-  X(Forward, 8)       /* span of a root module; a = module id; begin: b = elements of its first input, 0 = not told;  \
+  X(Forward, 8)       /* span of a root module; a = module id; begin: b = elements of its inputs, 0 = not told;       \
                          flags: kForwardGrad, kForwardTraining */                                                     \
   X(Fetch, 9)         /* span of DataLoader __next__; a = loader id; end: b in flight, c ready, d out of order;     \
                          flags kFetchStop at StopIteration, kFetchError when it raised */                             \
