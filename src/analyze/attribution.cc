@@ -3,43 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analyze/sync_points.h"
+
 namespace stepscope {
 
 namespace {
-
-// One collective as the ranks of a row saw it; `at`: the cell in the row. Several stalls on one collective (a pause cut
-// it in two) are one.
-struct SyncPoint {
-  struct Participant {
-    int at, rank;
-    float stall_ms;
-    std::vector<CellStall*> parts;
-  };
-  SyncPointKey key;
-  std::vector<Participant> participants;  // by rank
-  size_t order = 0;                       // position in the step, of the rank that saw it latest in its list
-};
-
-std::vector<SyncPoint> sync_points_of(StepRow& row) {
-  std::map<SyncPointKey, SyncPoint> by_key;
-  for (size_t r = 0; r < row.cells.size(); ++r) {
-    std::vector<CellStall>& stalls = row.cells[r].stalls;
-    for (size_t j = 0; j < stalls.size(); ++j) {
-      const SyncPointKey key = stalls[j].key(row.cells[r].rank);
-      SyncPoint& sync_point = by_key[key];
-      sync_point.key = key;
-      sync_point.order = std::max(sync_point.order, j);
-      if (sync_point.participants.empty() || sync_point.participants.back().at != static_cast<int>(r))
-        sync_point.participants.push_back({static_cast<int>(r), row.cells[r].rank, 0, {}});
-      sync_point.participants.back().stall_ms += stalls[j].stall_ms;
-      sync_point.participants.back().parts.push_back(&stalls[j]);
-    }
-  }
-  std::vector<SyncPoint> list;
-  for (auto& [key, sync_point] : by_key) list.push_back(std::move(sync_point));
-  std::stable_sort(list.begin(), list.end(), [](const SyncPoint& a, const SyncPoint& b) { return a.order < b.order; });
-  return list;
-}
 
 // Whether every participant of a sync point was seen in it.
 class Membership {
@@ -164,10 +132,8 @@ void attribute(StepRow& row, const Groups& groups, int world_size) {
     }
     const bool whole = membership.all_seen(sync_point);
     const Category common = whole ? Category::kCommTransfer : Category::kUnresolved;
-    const auto last = std::min_element(sync_point.participants.begin(), sync_point.participants.end(),
-                                       [](const auto& a, const auto& b) { return a.stall_ms < b.stall_ms; });
-    const float common_ms = last->stall_ms;
-    const int culprit = last->at;
+    const float common_ms = sync_point.last().stall_ms;
+    const int culprit = sync_point.last().at;
     for (SyncPoint::Participant& participant : sync_point.participants) {
       Cell& cell = row.cells[participant.at];
       const float wait_ms = participant.stall_ms - common_ms;

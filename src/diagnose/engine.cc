@@ -8,6 +8,7 @@
 #include "align/step_table.h"
 #include "analyze/attribution.h"
 #include "analyze/epochs.h"
+#include "analyze/late_leaving.h"
 #include "analyze/run_sums.h"
 #include "analyze/stopped.h"
 #include "diagnose/finding_book.h"
@@ -41,6 +42,7 @@ constexpr size_t kLiveRows = 96;    // the newest steps that live rules about sh
 struct Engine::Impl {
   Thresholds limits;
   Numerics numerics;
+  LateLeaving late_leaving;
   StepTable table;
   RunSums sums;
   Epochs epochs;
@@ -134,6 +136,7 @@ struct Engine::Impl {
   }
 
   void on_close(StepRow& row) {
+    late_leaving.settle(row);
     attribute(row, groups, world());
     for (const auto& [rank, moments] : stopped)
       if (stood_still(row, rank, moments)) charge_stopped(row, rank);
@@ -338,6 +341,7 @@ void Engine::begin_attempt(int world_size) {
   impl_->lives.clear();
   impl_->table.begin_attempt(world_size);
   impl_->numerics.begin_attempt();
+  impl_->late_leaving = {};
 }
 
 void Engine::set_unhooked(UnhookedProcess process) { impl_->unhooked = std::move(process); }

@@ -15,7 +15,8 @@
 //                                none in stalls, asleep, or while workers load
 //   explicit                     the program marks its steps with trace_step
 //   fault rank=1 phase=backward add=10 from=0 to=199 every=1 sigma=0   adds ms to a phase of some steps; rank=all;
-//                                phases also: h2d, gc, checkpoint, validation, compile, epoch, sleep (unnamed, after the step)
+//                                phases also: h2d, gc, checkpoint, validation, compile, epoch, sleep (unnamed, after the step), held (at the
+//                                end of backward, on a core, when the wait there is over)
 //   fault rank=1 factor=1.5      all compute of the rank takes so much longer; with work=1 its tokens are as much more
 //   fault rank=1 phase=forward add=10 forwards=2       so many more runs of the model than the one of a step
 //   fault rank=1 phase=backward add=90 every=9 involuntary=5 voluntary=20   so often the thread loses its core, or lets it go
@@ -29,6 +30,7 @@
 //                                `hit` divides the step, which lasts slow=20 ms longer
 //   tokens 512 sigma=0.3 slope=4 sawtooth=100     per step: log-normal, growing, starting again every so many steps
 //   tokens 512 later=1024 from=200                another number from a step on
+//   tokens 512 gathered=1                         no loader tells them: they are the elements that the model is given
 //   uneven 0.8 from=0 blind=1    forward and backward take a log-normal factor (sigma 0.8) by rank and step, and so do the tokens,
 //                                but not with blind=1: then the batches do not tell; asleep=1: a rank that takes longer than
 //                                usual has no core meanwhile

@@ -369,9 +369,11 @@ class Play {
       lane.pass_on_core(own("gap", r, step), number(s_.cpu, "gap", number(s_.cpu, "", 0)));
       if (const double ms = own("h2d", r, step); ms > 0) lane.span(Kind::kH2d, ms, 1 << 20);
       for (uint32_t more = forwards_at(r, step); more > 1; --more) lane.span(Kind::kForward, 0, 9, 0, kForwardTraining);
-      lane.event(Kind::kForward, Edge::kBegin, 9, 0, 0, 0, kForwardGrad | kForwardTraining);
+      const bool gathered = number(s_.tokens, "gathered", 0) != 0;
+      lane.event(Kind::kForward, Edge::kBegin, 9, gathered ? static_cast<uint64_t>(tokens) : 0, 0, 0,
+                 kForwardGrad | kForwardTraining);
       if (const double ms = own("compile", r, step); ms > 0) lane.span(Kind::kCompile, ms);
-      if (tokens > 0) lane.event(Kind::kShape, Edge::kMark, 8, static_cast<uint64_t>(tokens));
+      if (tokens > 0 && !gathered) lane.event(Kind::kShape, Edge::kMark, 8, static_cast<uint64_t>(tokens));
       run_out(lane, r, step);
       work(lane, load, own("forward", r, step));
       const MemoryLine* m = memory_of(r);
@@ -406,6 +408,10 @@ class Play {
     for (int r : alive) {
       RankWriter& lane = lanes_[r];
       lane.pass_on_core(s_.ranks > 1 ? latest - spent[r] + transfer_ms : 0, 0);
+      if (const double ms = own("held", r, step); ms > 0) {
+        lane.pass_on_core(ms, 1);
+        held_[r] = ms;
+      }
       lane.event(Kind::kBackward, Edge::kEnd, 1);
       const uint64_t after = lane.now();
       for (int k = 0; k < s_.small_collectives; ++k) {
@@ -422,7 +428,7 @@ class Play {
           lane.span(Kind::kForward, ms / 20, 9, 0, 0);
         }
       lane.pass_on_core(own("sleep", r, step), 0);
-      debt_[r] = static_cast<double>(lane.now() - after) * 1e-6;
+      debt_[r] = static_cast<double>(lane.now() - after) * 1e-6 + std::exchange(held_[r], 0);
       for (const Loss& loss : s_.losses)
         if (loss.rank == r && loss.step == step) kill(r, loss);
     }
@@ -506,7 +512,7 @@ class Play {
   std::vector<RankWriter> lanes_;
   static constexpr double kMb = 1e6;
   std::vector<double> arrived_;  // while neighbours meet
-  std::map<int, double> debt_, peak_;
+  std::map<int, double> debt_, held_, peak_;
   std::mt19937_64 numbers_{11};  // of their own: times stay what they are without them
   std::map<std::pair<const Words*, int>, double> wobbles_;
   std::map<int, double> norms_;  // by group, of norms_step_
