@@ -9,7 +9,8 @@
 // Said when the losses are worth a warning and lead goes with work (Pearson's correlation over all ranks and steps).
 // Where no count goes with it, and the steps' work is the host's, the CPU time of the training thread tells: a rank
 // that computes longer got more work, one that had no core, slept or waited did not. The clock speed and a neighbour on
-// the same physical core lengthen both: where other programs on the host may cost as much, it is information.
+// the same physical core lengthen both by several per cent, so that it is graded as waiting without a culprit is; where
+// other programs on the host may cost as much, it is information.
 // Unevenness alone is the machine's as often as the data's, and nothing is said of it here.
 #include <algorithm>
 #include <cmath>
@@ -70,8 +71,10 @@ void judge_imbalance(const RuleInput& in, std::vector<Finding>& out) {
   if (work.correlation < (work.counted ? in.limits->imbalance_min_correlation : in.limits->imbalance_cpu_correlation))
     return;
 
+  if (!work.counted && share < in.limits->loss_wait_warn) return;
   FindingBuilder f = in.finding(FindingKind::kLoadImbalance);
   f.caused_by(Cause::kMoreWork).pattern("rotating").about_job().on_steps_clock().costs(share);
+  if (!work.counted) f.graded(share < in.limits->loss_wait_crit ? Severity::kWarn : Severity::kCrit);
   if (hides || (!work.counted && share <= in.slowdown_by_others(in.seen))) f.graded(Severity::kInfo);
   // Each step's work shared out evenly; at most also what ranks usually differ by.
   const auto evened = [&](bool usual) {
