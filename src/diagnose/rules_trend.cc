@@ -105,15 +105,27 @@ Moved most_moved(const PhaseLevels& levels) {
 
 // The size of a step's batch, the best that is known of every rank in every step; 0 where nothing is.
 using Size = std::function<double(const Cell&)>;
-Size batch_size(const Rows& rows) {
+const BatchSize* counted_by(const Rows& rows) {
   for (const BatchSize& batch : kBatchSizes) {
     const auto field = batch.size;
     const bool known = std::all_of(rows.rows.begin(), rows.rows.end(), [&](const StepRow* row) {
       return std::all_of(row->cells.begin(), row->cells.end(), [&](const Cell& cell) { return cell.*field > 0; });
     });
-    if (known) return [field](const Cell& cell) { return cell.*field; };
+    if (known) return &batch;
   }
-  return [](const Cell&) { return 0.0; };
+  return nullptr;
+}
+
+Size batch_size(const Rows& rows) {
+  const BatchSize* batch = counted_by(rows);
+  if (!batch) return [](const Cell&) { return 0.0; };
+  return [field = batch->size](const Cell& cell) { return cell.*field; };
+}
+
+// What no loader hands out and no program tells, the program gathers itself: a history, edges, a memory.
+bool gathered_by_program(const Rows& rows) {
+  const BatchSize* batch = counted_by(rows);
+  return batch && batch->size == &Cell::input_elements;
 }
 
 // How many times as large the batches have become; NaN where nobody counts them.
@@ -184,13 +196,16 @@ void judge_trend(const RuleInput& in, std::vector<Finding>& out) {
   const double with_size = size_correlation(values, series(in.baseline, batch_size(in.baseline)));
   const bool grown = batches - 1 >= in.limits->trend_work_share * by / trend->before;
   if (grown || with_size >= in.limits->trend_size_correlation) {
-    // Sizes that vary, or grow little by little, are the data's; batches that are others from one step on were changed,
-    // which costs no more than was asked for.
-    f.graded(trend->drifts || !grown ? Severity::kInfo : std::min(f->severity, Severity::kWarn));
+    // Sizes that vary, or grow little by little, are the data's, unless the program gathers what grows; batches that
+    // are others from one step on were changed, which costs no more than was asked for.
+    const bool gathered = trend->drifts && grown && gathered_by_program(in.baseline);
+    f.graded((trend->drifts && !gathered) || !grown ? Severity::kInfo : std::min(f->severity, Severity::kWarn));
     f.caused_by(Cause::kMoreWork).evidence("size_correlation", with_size);
     f.title_goes_on(batches > 1 ? formatted("; batches are {:.1f} times as large", batches)
                                 : std::string("; the time goes with the batches' size"));
-    f.action("Nothing is wrong with the machine: the batches have grown; compare time per token or sample");
+    f.action(gathered ? "See what the program gathers from step to step and hands to the model (a history, edges, a "
+                        "memory): bound it, or sample from it; where it grows on purpose, compare the time per element"
+                      : "Nothing is wrong with the machine: the batches have grown; compare time per token or sample");
   } else if (of_the_machine(in, spread)) {
     if (passes) f.graded(Severity::kInfo);
     if (spread == Spread::kAll) f.caused_by(Cause::kHostSlower);
@@ -225,6 +240,16 @@ std::vector<double> usual_levels(const std::vector<double>& values) {
   return levels;
 }
 
+// From how many times its level on a step is a slow one: where steps differ widely by what they compute, the long ones
+// are no outliers.
+double slow_from(const RuleInput& in, const std::vector<double>& values, const std::vector<double>& usual) {
+  std::vector<double> ratios;
+  for (size_t i = 0; i < values.size(); ++i)
+    if (!std::isnan(values[i]) && usual[i] > 0) ratios.push_back(values[i] / usual[i]);
+  return ratios.empty() ? in.limits->jitter_factor
+                        : std::max(in.limits->jitter_factor, 1 + in.limits->jitter_min_spreads * mad_sigma(ratios));
+}
+
 // The means of all categories over these steps.
 std::array<double, kCategoryCount> mean_levels(const std::vector<const StepRow*>& rows) {
   std::array<double, kCategoryCount> mean_ms{};
@@ -242,6 +267,7 @@ void judge_jitter(const RuleInput& in, std::vector<Finding>& out) {
       static_cast<size_t>(std::count_if(values.begin(), values.end(), [](double v) { return !std::isnan(v); }));
   if (known < 2 * static_cast<size_t>(in.limits->min_steps)) return;
   const std::vector<double> usual = usual_levels(values);
+  const double factor_from = slow_from(in, values, usual);
   const Size size = batch_size(in.baseline);
   double lost = 0, sum = 0;
   std::vector<const StepRow*> slow, others;
@@ -251,7 +277,7 @@ void judge_jitter(const RuleInput& in, std::vector<Finding>& out) {
     const double weight = in.baseline.weights[i];
     sum += weight * row->wall_ms;
     if (std::isnan(values[i])) continue;
-    const bool is_slow = values[i] >= in.limits->jitter_factor * usual[i];
+    const bool is_slow = values[i] >= factor_from * usual[i];
     (is_slow ? slow : others).push_back(row);
     (is_slow ? batches_slow : batches_others).push_back(RuleInput::of_row(*row, size));
     (is_slow ? forwards_slow : forwards_others).push_back(RuleInput::of_row(*row, forwards));
