@@ -104,6 +104,8 @@ std::string format_ranks(const std::vector<int>& ranks) {
   return out;
 }
 
+std::string format_steps(uint64_t count) { return format_count(count) + (count == 1 ? " step" : " steps"); }
+
 std::string capitalized(std::string text) {
   if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') text[0] = static_cast<char>(text[0] - 'a' + 'A');
   return text;

@@ -33,6 +33,7 @@ std::string format_percent(MaybeNumber share);    // 0.213 -> "21 %", 0.034 -> "
 std::string format_skew(MaybeNumber percent);     // 346.2 -> "+346 %"
 std::string format_bytes(MaybeNumber bytes);      // "1.50 GiB": powers of two, as torch counts
 std::string format_count(uint64_t count);         // 1234567 -> "1,234,567"
+std::string format_steps(uint64_t count);         // "1 step", "1,234 steps"
 std::string format_seconds(MaybeNumber seconds);  // "0.42 s", "31.2 s", "4 min 05 s", "3 h 12 min", "4 days 2 h"
 
 // "rank 1", "ranks 0, 2, 3", "ranks 0–6, 9 and 3 more"; "no rank".

@@ -51,9 +51,9 @@ Reason reason_of(const RankStanding& r) {
   if (r.ended && r.exit_signal) return {Cause::kRankExited, formatted("was killed by signal {}", r.exit_signal)};
   if (r.ended && r.exit_code > 0) return {Cause::kRankExited, formatted("ended with exit code {}", r.exit_code)};
   if (r.ended && !r.clean) return {Cause::kRankExited, "ended without a word"};
-  if (r.ended) return {Cause::kUnevenSteps, formatted("left the program in order after {} steps", r.steps)};
+  if (r.ended) return {Cause::kUnevenSteps, "left the program in order after " + format_steps(r.steps)};
   if (!r.exception.empty()) return {Cause::kRankExited, "raised " + r.exception + " and has not ended"};
-  if (r.leaving) return {Cause::kUnevenSteps, formatted("left the loop after {} steps and is in teardown", r.steps)};
+  if (r.leaving) return {Cause::kUnevenSteps, "left the loop after " + format_steps(r.steps) + " and is in teardown"};
   if (r.state == 'T' || r.state == 't')
     return {Cause::kStopped, r.state == 'T' ? "is stopped by a signal (SIGSTOP)" : "is held by a debugger"};
   if (r.state == 'D')

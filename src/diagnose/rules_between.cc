@@ -141,8 +141,8 @@ Finding finding_of(const RuleInput& in, const KindOf& k, const Between& b, doubl
   else
     f.holding_up(in.others_than(b.ranks));
   f.costs(share).saves(change_of(k, around)).confidence(0.95).from(onset_of(in, k, b)).until(b.last);
-  f.title(formatted("{} of the time goes into {}{}: {} in {} steps{}", format_percent(share), k.words,
-                    around ? " and what comes with it" : "", format_ms(b.event_ms), b.events,
+  f.title(formatted("{} of the time goes into {}{}: {} in {}{}", format_percent(share), k.words,
+                    around ? " and what comes with it" : "", format_ms(b.event_ms), format_steps(b.events),
                     f->job_scope || in.seen.size() < 2
                         ? ""
                         : ", on " + format_ranks(b.ranks) +

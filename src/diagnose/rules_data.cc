@@ -97,7 +97,7 @@ void judge_data(const RuleInput& in, std::vector<Finding>& out) {
   const auto needed = static_cast<uint32_t>(t.warmup_steps + t.min_steps);
   if (in.steps_closed < needed) {
     out.push_back(about_data(in, FindingKind::kWarmup,
-                             formatted("{} steps seen, {} are needed for a verdict", in.steps_closed, needed),
+                             formatted("{} seen, {} are needed for a verdict", format_steps(in.steps_closed), needed),
                              "Let it run longer"));
     return;
   }

@@ -76,8 +76,7 @@ bool judge_left_out(const RuleInput& in, std::vector<Finding>& out) {
   f.graded(Severity::kWarn).from(all.first_step).until(all.last_step).confidence(0.95);
   out.push_back(f.title(formatted("{} left {} of the optimizer out that the others took, the first at step {}: the "
                                   "replicas differ since then",
-                                  capitalized(format_ranks(f->ranks)),
-                                  all.steps == 1 ? "a step" : formatted("{} steps", all.steps), all.first_step))
+                                  capitalized(format_ranks(f->ranks)), format_steps(all.steps), all.first_step))
                     .action("Decide on all ranks together whether a step is taken (all-reduce the loss, the norm or "
                             "the flag that decides); then restart from a checkpoint before it"));
   return true;

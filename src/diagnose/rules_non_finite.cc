@@ -31,8 +31,6 @@ std::string word_of(const NonFinite& episode, uint32_t what) {
   return nan == infinite ? "not finite" : nan ? "NaN" : "infinite";
 }
 
-std::string steps_word(uint64_t steps) { return steps == 1 ? "1 step" : formatted("{} steps", steps); }
-
 void describe(FindingBuilder& f, const NonFinite& episode) {
   for (const auto& [rank, first] : episode.ranks) {
     constexpr size_t kMostRanks = 4;
@@ -74,10 +72,10 @@ void judge_episode(const RuleInput& in, const NonFinite& episode, std::vector<Fi
   const std::string what = of_loss ? "The loss" : "The gradient norm";
   if (episode.over)
     f.title(formatted("{} was {} at step {}{} ({}), and training recovered", what, word, episode.first_step, who,
-                      steps_word(episode.steps)));
+                      format_steps(episode.steps)));
   else
     f.title(formatted("{} became {} at step {}{}: {} since then {} lost", what, word, episode.first_step, who,
-                      steps_word(lost), lost == 1 ? "is" : "are"));
+                      format_steps(lost), lost == 1 ? "is" : "are"));
   describe(f, episode);
   if (in.numerics->episodes() > 1) f.evidence("times", static_cast<double>(in.numerics->episodes()));
   f.action(some ? formatted("Look at the batch of {} in step {}: NaN or inf in the data, log or division by zero; skip "

@@ -219,7 +219,7 @@ Finding finding_of(const RuleInput& in, const Outliers& o, Category phase, doubl
   f.from(begin_of(in, o, rhythm))
       .until(in.rows.rows[o.rows.back()]->step)
       .title(formatted("Rank {} stops for {} {} and {} wait", o.rank, format_ms(o.median_ms),
-                       rhythm.period_s > 0 ? rhythm.words() : formatted("in {} steps", o.rows.size()),
+                       rhythm.period_s > 0 ? rhythm.words() : "in " + format_steps(o.rows.size()),
                        in.half_seen() ? "the others seen" : "all others"));
   if (saves) f.title_goes_on(", around its saves");
   if (hides) f.title_goes_on(", longer for ranks that were not seen or for the link");

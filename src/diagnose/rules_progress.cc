@@ -178,8 +178,8 @@ Finding left_early(const RuleInput& in, int rank, const RankLife& life, const De
   f.graded(Severity::kCrit).about(rank).in(life.open_phase).caused_by(Cause::kUnevenSteps).confidence(0.9);
   for (const auto& [other, l] : dead) f.also_holding_up(other);
   f.at_step(static_cast<int64_t>(life.steps));
-  f.title(formatted("Rank {} left the program in order after {} steps; {} went on and lost the connection to it", rank,
-                    life.steps, format_ranks(f->victims)))
+  f.title(formatted("Rank {} left the program in order after {}; {} went on and lost the connection to it", rank,
+                    format_steps(life.steps), format_ranks(f->victims)))
       .action("Give every rank the same number of steps (drop_last, equal shards, Join): see where the loop is left")
       .evidence("steps_completed", static_cast<double>(life.steps), rank);
   for (const auto& [other, l] : dead) f.evidence("consequence", how_of(*l), other);

@@ -35,6 +35,9 @@ TEST(Figures, SharesAndSkew) {
   EXPECT_EQ(format_share(0.0), "0.0 %");
   EXPECT_EQ(format_percent(0.213), "21 %");
   EXPECT_EQ(format_percent(0.034), "3.4 %");
+  EXPECT_EQ(format_steps(1), "1 step");
+  EXPECT_EQ(format_steps(0), "0 steps");
+  EXPECT_EQ(format_steps(1234), "1,234 steps");
   EXPECT_EQ(format_skew(346.2), "+346 %");
   EXPECT_EQ(format_skew(-0.2), "+0 %");
 }

@@ -51,8 +51,8 @@ StepChart step_chart(const Snapshot& s) {
 
 Block ledger_block(const Snapshot& s, const PageSize& size) {
   Block block{"Where the time went",
-              formatted("share of the time and mean per step, over {} and {} steps{}", ranks_meant(s.run),
-                        format_count(s.steps), s.job_clock == "gpu" ? ", GPU clock" : ""),
+              formatted("share of the time and mean per step, over {} and {}{}", ranks_meant(s.run),
+                        format_steps(s.steps), s.job_clock == "gpu" ? ", GPU clock" : ""),
               {}};
   LedgerChart chart;
   for (const LedgerSlice& slice : ledger_slices(s.job_ledger)) {
