@@ -215,7 +215,7 @@ void judge_between(const RuleInput& in, std::vector<Finding>& out) {
     Between b = measure(in, in.rows, [&](const Cell& cell) {
       return static_cast<double>(cell.ms[index(k.category)]) + (around ? around->beyond_ms(cell) : 0);
     });
-    if (around) b.unnamed_ms = measure(in, unnamed).cost_ms;
+    if (around) b.unnamed_ms = measure(in, in.rows, [&](const Cell& cell) { return around->beyond_ms(cell); }).cost_ms;
     const double share = b.cost_ms / wall;
     if (k.category != Category::kCompile) sum.add(b, share, k.words, true);
     // One compile, one first epoch or one checkpoint is the price of a run; it is a stall when it comes again.
