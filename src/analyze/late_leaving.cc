@@ -47,20 +47,20 @@ bool is_whole(const Cell& cell) { return !cell.gpu && cell.segments.size() == ce
 }  // namespace
 
 void LateLeaving::settle(StepRow& row) {
+  if (!std::all_of(row.cells.begin(), row.cells.end(), is_whole)) {
+    ranks_.clear();
+    return;
+  }
   std::vector<Walk> walks;
   bool any = false;
   for (Cell& cell : row.cells) {
     Walk walk{.cell = &cell, .left = {}};
     if (const auto known = ranks_.find(cell.rank); known != ranks_.end() && known->second.row + 1 == row.step)
       walk.left = known->second.key, walk.since_ms = known->second.ms;
-    if (is_whole(cell) && cell.cpu_ms > 0)
+    if (cell.cpu_ms > 0)
       walk.busy_ms = std::clamp(static_cast<float>(cell.cpu_ms) - cell.own_ms(), 0.0f, cell.stall_ms);
     any |= walk.busy_ms >= kLeastMs;
     walks.push_back(walk);
-  }
-  if (std::any_of(row.cells.begin(), row.cells.end(), [](const Cell& cell) { return !is_whole(cell); })) {
-    ranks_.clear();
-    return;
   }
   const std::vector<SyncPoint> points = any ? sync_points_of(row) : std::vector<SyncPoint>();
   for (const SyncPoint& point : points) {

@@ -1,6 +1,6 @@
-// A rank that goes on late after a sync point that is over: a signal's handler, a thread that holds the GIL, whatever
-// runs in the training thread before it is back in the program. To the hooks it still waits, and the rank that arrived
-// last would be charged with it.
+// A rank that goes on late after a sync point that is over: a signal's handler, a hook, whatever computes in the
+// training thread before it is back in the program. To the hooks it still waits, and the rank that arrived last would
+// be charged with it. Who goes on late without a core (asleep, without the GIL) is not told from who waits.
 //
 //   lateness(r)  own time of rank r, and waits for others, since the sync point before that both ranks left, and by how
 //                much it left that one late
@@ -13,8 +13,8 @@
 // root, too, but use no core; a backend that spins while it waits uses one, but its waits are explained.
 //
 // Before attribution (analyze/attribution.h), row by row in order. Rows on a device's axis are left alone: nobody runs
-// in between there. Memory: per rank 64 bytes. Cost: O(stalls log stalls), of rows in which a rank has a core for
-// longer than its own time.
+// in between there. Memory: per rank 64 bytes. Cost: O(stalls) per row; O(stalls log stalls) where a rank has a core
+// for longer than its own time.
 #pragma once
 
 #include <cstdint>

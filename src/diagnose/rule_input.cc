@@ -43,11 +43,14 @@ double RuleInput::share_of_job(const std::function<double(const Cell&)>& figure)
 }
 double RuleInput::share_of_job(Category category) const { return share_of_job(time_in(category)); }
 
-double RuleInput::per_step_ms(const std::function<double(const Cell&)>& figure) const {
+double RuleInput::per_step_ms_by_row(const std::function<double(const StepRow&)>& figure) const {
   std::vector<double> values;
   for (const StepRow* row : baseline.empty() ? rows.rows : baseline.rows)
-    if (const double value = of_row(*row, figure); !std::isnan(value)) values.push_back(value);
+    if (const double value = figure(*row); !std::isnan(value)) values.push_back(value);
   return values.empty() ? 0 : mean(values);
+}
+double RuleInput::per_step_ms(const std::function<double(const Cell&)>& figure) const {
+  return per_step_ms_by_row([&](const StepRow& row) { return of_row(row, figure); });
 }
 double RuleInput::per_step_ms(Category category) const { return per_step_ms(time_in(category)); }
 
@@ -57,11 +60,16 @@ FindingBuilder RuleInput::of_job(FindingKind kind, Category category, double sha
 
 FindingBuilder RuleInput::of_job(FindingKind kind, Category category, double share, Severity severity,
                                  const std::function<double(const Cell&)>& figure, size_t late) const {
-  const double ms = per_step_ms(figure);
+  return of_job_by_row(kind, category, share, severity, [&](const StepRow& row) { return of_row(row, figure); }, late);
+}
+
+FindingBuilder RuleInput::of_job_by_row(FindingKind kind, Category category, double share, Severity severity,
+                                        const std::function<double(const StepRow&)>& figure, size_t late) const {
+  const double ms = per_step_ms_by_row(figure);
   const std::string phase(name(category));
   FindingBuilder f = finding(kind);
   f.about_job().in(category).on_steps_clock().costs(share).graded(severity).until(last_step());
-  f.from(onset(limits->onset_share * ms, [&](const StepRow& row) { return of_row(row, figure); }, late));
+  f.from(onset(limits->onset_share * ms, figure, late));
   f.confidence(std::min(0.99, coverage * (rows.size() >= 32 ? 0.97 : 0.85)));
   return f.evidence(phase + "_share", share).evidence(phase + "_ms_per_step", ms);
 }

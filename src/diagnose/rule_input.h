@@ -75,12 +75,16 @@ struct RuleInput {
   // A figure's mean ms per step, of the lower median over ranks: over the baseline where there is one.
   double per_step_ms(const std::function<double(const Cell&)>& figure) const;
   double per_step_ms(Category category) const;
+  double per_step_ms_by_row(const std::function<double(const StepRow&)>& figure) const;
   // A finding about the whole job that costs `share` of the time in `category`, `figure` ms of each step; untitled.
   // `late` as for onset().
   FindingBuilder of_job(FindingKind kind, Category category, double share, Severity severity,
                         const std::function<double(const Cell&)>& figure, size_t late = 0) const;
   FindingBuilder of_job(FindingKind kind, Category category, double share,
                         Severity severity) const;  // figure: the category's time
+  // As above; `figure` of a row where the lower median of its ranks does not tell it, NaN where it is not known.
+  FindingBuilder of_job_by_row(FindingKind kind, Category category, double share, Severity severity,
+                               const std::function<double(const StepRow&)>& figure, size_t late = 0) const;
   // Nothing is known of it yet but what the input says of every finding.
   FindingBuilder finding(FindingKind kind) const { return {kind, *this}; }
   // Some of the job's ranks were never seen: what is said holds for the others, and who is last of all is not known.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <optional>
 
 #include "analyze/robust.h"
 #include "analyze/changes.h"
@@ -156,9 +157,18 @@ Finding finding_of(const RuleInput& in, const KindOf& k, const Between& b, doubl
 }
 
 Between measure(const RuleInput& in, const UnnamedWork& unnamed) {
-  Between b = measure(in, in.rows, [&](const Cell& cell) { return unnamed.beyond_ms(cell); });
-  // Where it is in every other step it is a part of them.
-  return b.events > in.rows.size() / static_cast<size_t>(in.limits->between_rare_steps) ? Between{} : b;
+  return measure(in, in.rows, [&](const Cell& cell) { return unnamed.beyond_ms(cell); });
+}
+
+// Where it is in every other step it is a part of them.
+bool is_rare(const RuleInput& in, const Between& b) {
+  return b.events <= in.rows.size() / static_cast<size_t>(in.limits->between_rare_steps);
+}
+
+bool any_saves(const RuleInput& in) {
+  const auto saves = [](const Cell& cell) { return cell.ms[index(Category::kCheckpoint)] > 0; };
+  return std::any_of(in.rows.rows.begin(), in.rows.rows.end(),
+                     [&](const StepRow* row) { return std::any_of(row->cells.begin(), row->cells.end(), saves); });
 }
 
 // Whether it is a part of the saves: not where it comes with the validations just as well, nor where a rank's pauses
@@ -207,15 +217,16 @@ void judge_between(const RuleInput& in, std::vector<Finding>& out) {
   if (wall <= 0) return;
   bool said = false;
   Sum sum{.told_share = in.limits->between_told_share};
-  const UnnamedWork unnamed(in);
-  const bool with_saves = belongs_to_saves(in, unnamed, out);
+  std::optional<UnnamedWork> unnamed;  // a median per rank: where it is asked for
+  if (any_saves(in)) unnamed.emplace(in);
+  const bool with_saves = unnamed && belongs_to_saves(in, *unnamed, out);
   for (const KindOf& kind : kKinds) {
     const KindOf& k = kind.category == Category::kEpochStart ? kind_of_starts(in, kind) : kind;
-    const UnnamedWork* around = with_saves && k.category == Category::kCheckpoint ? &unnamed : nullptr;
+    const UnnamedWork* around = with_saves && k.category == Category::kCheckpoint ? &*unnamed : nullptr;
     Between b = measure(in, in.rows, [&](const Cell& cell) {
       return static_cast<double>(cell.ms[index(k.category)]) + (around ? around->beyond_ms(cell) : 0);
     });
-    if (around) b.unnamed_ms = measure(in, in.rows, [&](const Cell& cell) { return around->beyond_ms(cell); }).cost_ms;
+    if (around) b.unnamed_ms = measure(in, *around).cost_ms;
     const double share = b.cost_ms / wall;
     if (k.category != Category::kCompile) sum.add(b, share, k.words, true);
     // One compile, one first epoch or one checkpoint is the price of a run; it is a stall when it comes again.
@@ -226,9 +237,10 @@ void judge_between(const RuleInput& in, std::vector<Finding>& out) {
     said |= k.category != Category::kCompile;
   }
   if (sum.named >= sum.told_share && !with_saves) {
-    const Between b = measure(in, unnamed);
-    sum.add(b, b.cost_ms / wall, "work without a name" + (b.ranks.empty() ? "" : " on " + format_ranks(b.ranks)),
-            false);
+    if (!unnamed) unnamed.emplace(in);
+    if (const Between b = measure(in, *unnamed); is_rare(in, b))
+      sum.add(b, b.cost_ms / wall, "work without a name" + (b.ranks.empty() ? "" : " on " + format_ranks(b.ranks)),
+              false);
   }
   // A part that has a finding of its own, and is nearly all of it, has said it.
   const bool more =

@@ -14,6 +14,7 @@
 #include "analyze/category_shares.h"
 #include "base/text_format.h"
 #include "diagnose/explanation.h"
+#include "diagnose/leads.h"
 #include "diagnose/rule.h"
 
 namespace stepscope {
@@ -70,23 +71,6 @@ Severity graded(const RuleInput& in, Category category, double share) {
   return share >= crit ? Severity::kCrit : share >= warn ? Severity::kWarn : Severity::kInfo;
 }
 
-// Of waiting for other ranks: the mean over ranks, in the evidence as in the share.
-FindingBuilder of_waiting(const RuleInput& in, double share, Severity severity) {
-  const auto waited_ms = [](const StepRow& row) {
-    double sum = 0;
-    for (const Cell& cell : row.cells) sum += cell.ms[index(Category::kStragglerWait)];
-    return row.cells.empty() ? 0 : sum / static_cast<double>(row.cells.size());
-  };
-  const Rows& rows = in.baseline.empty() ? in.rows : in.baseline;
-  double ms = 0;
-  for (const StepRow* row : rows.rows) ms += waited_ms(*row) / static_cast<double>(rows.size());
-  FindingBuilder f = in.finding(FindingKind::kUnexplainedLoss);
-  f.about_job().in(Category::kStragglerWait).on_steps_clock().graded(severity);
-  f.from(in.onset(in.limits->onset_share * ms, waited_ms)).until(in.last_step());
-  f.confidence(std::min(0.99, in.coverage * (in.rows.size() >= 32 ? 0.97 : 0.85)));
-  return f.evidence("straggler_wait_share", share).evidence("straggler_wait_ms_per_step", ms);
-}
-
 }  // namespace
 
 void judge_loss(const RuleInput& in, std::vector<Finding>& out) {
@@ -99,8 +83,9 @@ void judge_loss(const RuleInput& in, std::vector<Finding>& out) {
     const double open = share - explained(out, loss.category);
     if (open < in.limits->loss_told_share) continue;
     const Severity severity = graded(in, loss.category, open);
-    FindingBuilder f = waiting ? of_waiting(in, share, severity)
-                               : in.of_job(FindingKind::kUnexplainedLoss, loss.category, share, severity);
+    FindingBuilder f =
+        waiting ? in.of_job_by_row(FindingKind::kUnexplainedLoss, loss.category, share, severity, mean_wait_ms)
+                : in.of_job(FindingKind::kUnexplainedLoss, loss.category, share, severity);
     found.push_back(
         f.costs(open)
             .title(formatted(

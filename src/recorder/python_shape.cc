@@ -43,12 +43,9 @@ uint64_t elements_in(PyObject* object, int depth, int& looks) {
   if (is_tensor(object)) return elements_of_tensor(object);
   if (depth == 0) return 0;
   uint64_t elements = 0;
-  if (PyTuple_Check(object)) {
-    for (Py_ssize_t i = 0, n = PyTuple_Size(object); i < n && looks > 0; ++i)
-      elements += elements_in(PyTuple_GetItem(object, i), depth - 1, looks);
-  } else if (PyList_Check(object)) {
-    for (Py_ssize_t i = 0, n = PyList_Size(object); i < n && looks > 0; ++i)
-      elements += elements_in(PyList_GetItem(object, i), depth - 1, looks);
+  if (const bool list = PyList_Check(object); list || PyTuple_Check(object)) {
+    for (Py_ssize_t i = 0, n = list ? PyList_Size(object) : PyTuple_Size(object); i < n && looks > 0; ++i)
+      elements += elements_in(list ? PyList_GetItem(object, i) : PyTuple_GetItem(object, i), depth - 1, looks);
   } else if (PyDict_Check(object)) {
     PyObject *key, *value;
     Py_ssize_t at = 0;
