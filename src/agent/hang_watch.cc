@@ -225,6 +225,7 @@ RankStanding HangWatch::standing_of(const RankTail& tail, uint64_t now_ns) const
   r.joined = at.joined() || at.step_end_ns() > 0;
   r.groups = at.groups();
   r.turns = at.turns();
+  r.device = at.device_place();
   r.data_ended = at.data_ended();
   r.awaits = at.awaited();
   if (const auto seen = seen_.find(r.rank); seen != seen_.end() && !life.ended) {

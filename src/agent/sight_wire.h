@@ -113,8 +113,8 @@ void op_turns(A& wire, OpTurns& turns) {
 template <class A>
 void rank_standing(A& wire, RankStanding& r) {
   auto& [rank, ended, clean, leaving, exit_signal, exit_code, exception, steps, silent_s, patience_s, timeout_s, phase,
-         in_init, joined, groups, turns, data_ended, awaits, stuck_workers, state, wait_channel, cpu_share, stack,
-         no_stack] = r;
+         in_init, joined, groups, turns, device, data_ended, awaits, stuck_workers, state, wait_channel, cpu_share,
+         stack, no_stack] = r;
   for (int* number : {&rank, &exit_signal, &exit_code}) wire.num(*number);
   for (bool* bit : {&ended, &clean, &leaving, &in_init, &joined, &data_ended}) wire.flag(*bit);
   for (std::string* text : {&exception, &wait_channel, &no_stack}) wire.text(*text, kMostText);
@@ -128,6 +128,14 @@ void rank_standing(A& wire, RankStanding& r) {
     place(wire, at);
   });
   op_turns(wire, turns);
+  wire.maybe(device, [&](DevicePlace& at) {
+    wire.num(at.step);
+    wire.num(at.boundary);
+    wire.num(at.what);
+    wire.num(at.issued_ns);
+    wire.num(at.steps_ago);
+    wire.flag(at.pending);
+  });
   wire.list(stuck_workers, kMostItems, [&](StuckWorker& stuck) {
     wire.num(stuck.pid);
     wire.num(stuck.worker);

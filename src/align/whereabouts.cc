@@ -89,14 +89,18 @@ void Whereabouts::note_issue(const Event& event) {
   const auto op = static_cast<uint8_t>(event.d & 0xff);
   const bool message = kind_of(event.kind) == Kind::kCollective && (event.flags & kCollectiveP2p);
   if (backwards_ > 0 && !message) in_backward_ = AwaitedOp{.group = event.a, .sequence = event.b, .since_ns = time_ns};
-  if (message) return;
+  if (message) {
+    messages_ = true;
+    return;
+  }
   add(event.a, {.sequence = event.b, .bytes = event.c, .op = op, .time_ns = time_ns, .in_backward = backwards_ > 0});
 }
 
 // Where torch does not tell (before 2.14), NCCL does.
 void Whereabouts::note_nccl(const Event& event) {
-  if (hooks_) return;
   const Kind kind = kind_of(event.kind);
+  messages_ = messages_ || (kind == Kind::kNcclOp && (event.flags & kNcclP2p));
+  if (hooks_) return;
   if (kind == Kind::kNcclOp && !(event.flags & kNcclP2p)) return note_issue(event);
   if (kind != Kind::kNcclComm) return;
   if (edge_of(event.kind) == Edge::kEnd)
@@ -127,6 +131,7 @@ void Whereabouts::push(const Event& event, Category phase) {
   const Edge edge = edge_of(event.kind);
   const auto time_ns = static_cast<int64_t>(event.time_ns);
   if (of_training_thread(kind)) thread_ = event.thread;
+  device_.push(event);
   if (is_progress(kind)) {
     if (breaks_silence(event)) {
       int64_t& longest = silences_ns_[index(step_end_ns_ > 0 ? phase : Category::kStartup)];

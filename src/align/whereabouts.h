@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "align/category.h"
+#include "align/device_progress.h"
 #include "align/event.h"
 #include "align/op_turns.h"
 
@@ -75,6 +76,9 @@ class Whereabouts {
   std::optional<AwaitedOp> awaited() const;
   const std::map<uint64_t, PlaceInGroup>& groups() const { return groups_; }
   const OpTurns& turns() const { return turns_; }
+  // How far its device is; nullopt: not known, or it exchanges messages. A collective that a device has left, all had
+  // come to; of a message that is not so.
+  std::optional<DevicePlace> device_place() const { return messages_ ? std::nullopt : device_.place(); }
   // The loader whose batch the training thread waits for, or makes; and who is at a batch of it, by process: one that
   // ended at it is among them still.
   std::optional<uint64_t> in_fetch() const { return in_fetch_; }
@@ -98,7 +102,7 @@ class Whereabouts {
   int64_t progress_ns_ = 0, step_end_ns_ = 0, init_since_ns_ = 0;
   uint32_t thread_ = 0;
   bool in_step_ = false, joined_ = false, own_ended_ = false;
-  bool data_ended_ = false;
+  bool data_ended_ = false, messages_ = false;
   std::optional<uint64_t> in_fetch_;
   std::map<uint32_t, WorkerFetch> worker_fetches_;
   bool hooks_ = false;  // of process groups report operations: what NCCL says of them is no other one
@@ -110,6 +114,7 @@ class Whereabouts {
   std::map<uint64_t, PlaceInGroup> groups_;
   uint64_t newest_ = 0;  // IssuedOp::what
   OpTurns turns_;
+  DeviceProgress device_;
   std::deque<int64_t> walls_ns_;
   std::array<int64_t, kCategoryCount> silences_ns_{};
 };

@@ -50,6 +50,20 @@ TEST_F(WhereaboutsTest, WithTooManyTurnsNothingIsNew) {
   EXPECT_FALSE(where_.turns().taken_twice(last.after, last.what, last.time_ns));
 }
 
+TEST_F(WhereaboutsTest, APlaceOfTheDeviceUntilThereAreMessages) {
+  at(1, Kind::kForward, Edge::kBegin);
+  at(1, Kind::kGpuMark, Edge::kMark, pack_kind(Kind::kForward, Edge::kBegin));
+  at(2, Kind::kForward, Edge::kEnd);
+  ASSERT_TRUE(where_.device_place());
+  EXPECT_EQ(where_.device_place()->boundary, 1u);
+  Whereabouts other = where_;
+  at(3, Kind::kCollective, Edge::kMark, 5, 0, 64, 1 | 1ull << 16, kCollectiveP2p);
+  EXPECT_FALSE(where_.device_place());
+  where_ = other;
+  at(3, Kind::kNcclOp, Edge::kMark, 5, 0, 64, 1, kNcclP2p);
+  EXPECT_FALSE(where_.device_place());
+}
+
 TEST_F(WhereaboutsTest, WorkersAtABatch) {
   where_.push({1, pack_kind(Kind::kWorkerFetch, Edge::kBegin), 0, 501, 0, 3}, Category::kUnattributed);
   where_.push({2, pack_kind(Kind::kWorkerFetch, Edge::kBegin), 0, 502, 1, 3}, Category::kUnattributed);

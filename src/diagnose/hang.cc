@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/text_format.h"
+#include "diagnose/device_stand.h"
 #include "diagnose/odd_one.h"
 #include "diagnose/stack_text.h"
 #include "diagnose/timed_collectives.h"
@@ -92,6 +93,12 @@ std::string action_for(Cause cause, bool worker) {
     case Cause::kStopped: return "Let the process go on (kill -CONT), or see who stopped it: a debugger, a scheduler";
     case Cause::kWaitingOnIo: return "See what this line reads or writes, and whether the file system answers";
     case Cause::kGilHeld: return "Native code at this line keeps the GIL and does not return: a lock, a driver call";
+    case Cause::kDeviceWork:
+      return "Something issued to this rank's GPU before that point does not finish: a kernel that loops, a copy, an "
+             "event that nobody records. See dmesg for XIDs, the kernel with cuda-gdb -p PID";
+    case Cause::kNone:
+      return "See the network and the devices (NCCL_DEBUG=INFO, dmesg for XIDs), then `stepscope hang` on Flight "
+             "Recorder dumps: they tell what each rank has issued and begun";
     case Cause::kTransport:
       return "All ranks are in the same operation: see the network or the devices (NCCL_DEBUG=INFO, dmesg), then "
              "`stepscope hang` on Flight Recorder dumps";
@@ -107,6 +114,7 @@ struct Verdict {
   bool by_history = false;  // who is named is told by what the ranks did before
   bool worker = false;      // what the first culprit waits for is a loader worker
   bool sides = false;       // the words say what each rank does, those of the victims too
+  bool placed = false;      // the words say in which step
 };
 
 // Of ranks in different operations: which of them is wrong, where what they did before tells.
@@ -220,6 +228,42 @@ bool patient(const RankStanding& r) {
   return r.silent_s < r.patience_s * (computes(r) && native ? kLongStep : 1);
 }
 
+// The newest operation of all groups of which it is known what it is.
+std::string newest_of(const WaitChain& wait, const RankStanding& r) {
+  const IssuedOp* newest = nullptr;
+  uint64_t of = 0;
+  for (const auto& [group, place] : r.groups) {
+    if (place.newest.empty() || place.newest.back().op == static_cast<uint8_t>(CollectiveOp::kUnknown)) continue;
+    if (!newest || place.newest.back().time_ns > newest->time_ns) newest = &place.newest.back(), of = group;
+  }
+  return newest ? wait.words_of(of, newest->sequence, newest) : "";
+}
+
+// Everybody has issued the same, and devices do not finish: whose, where they tell how far they have come.
+Verdict wait_for_devices(const JobStanding& job, const WaitChain& wait) {
+  Verdict v;
+  for (const RankStanding& r : job.ranks) v.victims.push_back(r.rank);
+  const std::string up_to = newest_of(wait, job.ranks.front());
+  const std::string same = up_to.empty() ? "" : formatted(", up to {}", up_to);
+  v.culprits = devices_behind(job);
+  if (v.culprits.empty()) {
+    v.words = formatted(
+        "all ranks have issued the same{}, and wait for their devices, which do not finish: the link, "
+        "or the work of one of them",
+        same);
+    return v;
+  }
+  std::erase_if(v.victims, [&](int rank) { return std::ranges::find(v.culprits, rank) != v.culprits.end(); });
+  const bool one = v.culprits.size() == 1;
+  if (one) v.cause = Cause::kDeviceWork;
+  v.placed = true;
+  v.words = formatted("{} for {} device{}, which {} not reach {}; {} of {} {}, and all have issued the same{}",
+                      one ? "waits" : "wait", one ? "its" : "their", one ? "" : "s", one ? "does" : "do",
+                      device_words(*wait.standing(v.culprits.front())), v.victims.size() == 1 ? "that" : "those",
+                      format_ranks(v.victims), v.victims.size() == 1 ? "has" : "have", same);
+  return v;
+}
+
 // On a device nobody is seen waiting: all ranks are silent, none of them is behind the others, and none runs Python.
 bool all_wait_for_devices(const JobStanding& job) {
   size_t members = 0;
@@ -240,15 +284,7 @@ std::optional<Verdict> verdict_of(const JobStanding& job, const WaitChain& wait)
     for (const int root : wait.roots_of(r.rank)) roots.insert(root);
     if (wait.edge(r.rank).blocked) waiting.insert(r.rank);
   }
-  if (waiting.empty() && all_wait_for_devices(job)) {
-    Verdict v;
-    v.cause = Cause::kTransport;
-    for (const RankStanding& r : job.ranks) v.victims.push_back(r.rank);
-    const auto& [group, place] = *job.ranks.front().groups.begin();
-    v.words = formatted("all ranks have issued the same, up to {}, and wait for their devices, which do not finish",
-                        wait.words_of(group, place.newest.back().sequence, &place.newest.back()));
-    return v;
-  }
+  if (waiting.empty() && all_wait_for_devices(job)) return wait_for_devices(job, wait);
   // Those who wait in a ring, or in an operation that everybody has issued.
   if (roots.empty() ||
       std::all_of(roots.begin(), roots.end(), [&](int r) { return wait.standing(r) && wait.edge(r).blocked; })) {
@@ -268,6 +304,8 @@ std::optional<Verdict> verdict_of(const JobStanding& job, const WaitChain& wait)
       return v;
     }
     v.victims.assign(waiting.begin(), waiting.end());
+    if (std::any_of(job.ranks.begin(), job.ranks.end(), [](const auto& r) { return r.device && r.device->pending; }))
+      return wait_for_devices(job, wait);
     const auto& edge = wait.edge(*waiting.begin());
     const IssuedOp* op = issued_by(*wait.standing(*waiting.begin()), edge.group, edge.sequence);
     // Counted waits of a torch that does not tell what they are for: that all wait for the same is not known.
@@ -298,7 +336,11 @@ std::optional<Verdict> verdict_of(const JobStanding& job, const WaitChain& wait)
     v.cause = Cause::kPeerNotSeen;
     v.words = formatted("{} {} not seen", format_ranks(unseen), unseen.size() == 1 ? "was" : "were");
   } else {
-    reason = reason_of(*wait.standing(v.culprits.front()));
+    const RankStanding& first = *wait.standing(v.culprits.front());
+    reason = reason_of(first);
+    v.placed = reason.cause == Cause::kRankSilent && !kept_by_own_code(first) && devices_behind(job) == v.culprits;
+    if (v.placed)
+      reason = {Cause::kDeviceWork, formatted("waits for its device, which does not reach {}", device_words(first))};
     v.cause = reason.cause;
     v.worker = reason.worker;
     v.words =
@@ -327,6 +369,8 @@ void add_evidence(const JobStanding& job, const WaitChain& wait, Finding& f) {
                             w.stands_s,
                             {},
                             formatted("worker {}, process {}, stands in {}", w.worker, w.pid, w.wait_channel)});
+    if (r.device && r.device->pending && !r.ended)
+      f.evidence.push_back({"device_not_at", r.rank, {}, {}, device_words(r)});
     if (r.cpu_share) f.evidence.push_back({"cpu_share", r.rank, *r.cpu_share, {}, ""});
     if (!r.exception.empty()) f.evidence.push_back({"exception", r.rank, {}, {}, r.exception});
     if (wait.edge(r.rank).blocked && !wait.edge(r.rank).init)
@@ -381,6 +425,8 @@ std::optional<Finding> judge_hang(const JobStanding& job) {
   const std::string wait_words = wait.waited_in(f.victims);
   if (f.ranks.empty() || verdict->sides)
     f.title = formatted("The job stands in step {}: {}", step, verdict->words);
+  else if (verdict->placed)
+    f.title = formatted("{} {}", capitalized(format_ranks(f.ranks)), verdict->words);
   else if (!first->joined)
     f.title = formatted("{} {} before init_process_group", capitalized(format_ranks(f.ranks)), verdict->words);
   else

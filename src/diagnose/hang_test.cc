@@ -342,13 +342,82 @@ TEST(Hang, DevicesThatDoNotFinish) {
     job[rank].cpu_share = 1;
   }
   const Finding f = job.verdict();
-  EXPECT_EQ(f.cause, Cause::kTransport);
+  EXPECT_EQ(f.cause, Cause::kNone) << "the link and a kernel look the same";
   EXPECT_TRUE(f.ranks.empty());
   EXPECT_NE(f.title.find("wait for their devices"), std::string::npos) << f.title;
   job[1].stack->in_interpreter = true;  // a loop of its own
   job[0].silent_s = job[1].silent_s = 20;
   const Finding own = job.verdict();
   EXPECT_EQ(own.cause, Cause::kRankSilent);
+}
+
+// Four ranks in native code, all of which have issued the same.
+Job all_on_devices() {
+  Job job(4);
+  for (int rank = 0; rank < 4; ++rank) {
+    job.issued(rank, 25);
+    job.stands_at(rank, 56, "main", false, false);
+    job[rank].state = 'R';
+    job[rank].cpu_share = 1;
+    job[rank].silent_s = 20;
+    job[rank].device = DevicePlace{
+        .step = 9, .boundary = 4, .what = pack_kind(Kind::kBackward, Edge::kEnd), .steps_ago = 1, .pending = true};
+  }
+  return job;
+}
+
+TEST(Hang, TheDeviceThatStandsBeforeTheOthers) {
+  Job job = all_on_devices();
+  job[2].device->boundary = 0;
+  job[2].device->what = pack_kind(Kind::kForward, Edge::kBegin);
+  const Finding f = job.verdict();
+  EXPECT_EQ(f.cause, Cause::kDeviceWork);
+  EXPECT_EQ(f.ranks, std::vector<int>{2});
+  EXPECT_EQ(f.victims, (std::vector<int>{0, 1, 3}));
+  EXPECT_EQ(f.title,
+            "Rank 2 waits for its device, which does not reach the forward of step 9; those of ranks 0, 1, 3 have, and "
+            "all have issued the same, up to all_reduce 24 of the default group");
+  job[1].device->boundary = 0;  // two of them: one may wait for the other
+  const Finding two = job.verdict();
+  EXPECT_EQ(two.cause, Cause::kNone);
+  EXPECT_EQ(two.ranks, (std::vector<int>{1, 2}));
+}
+
+TEST(Hang, TheDeviceBehindHostsThatWaitInBackward) {
+  Job job = all_on_devices();
+  for (int rank = 0; rank < 4; ++rank) job.waits(rank);
+  EXPECT_EQ(job.verdict().cause, Cause::kNone);
+  job[2].device->step = 8;
+  job[2].device->steps_ago = 2;
+  const Finding f = job.verdict();
+  EXPECT_EQ(f.cause, Cause::kDeviceWork);
+  EXPECT_EQ(f.ranks, std::vector<int>{2});
+  for (RankStanding& r : job.ranks) r.device->pending = false;  // gloo: nothing waits on a device
+  EXPECT_EQ(job.verdict().cause, Cause::kTransport);
+}
+
+TEST(Hang, NoDeviceIsNamedWithoutItsPlace) {
+  Job job = all_on_devices();
+  EXPECT_TRUE(job.verdict().ranks.empty()) << "all at one place";
+  job[2].device->boundary = 0;
+  job[2].device->pending = false;  // it has done all that it was given
+  EXPECT_TRUE(job.verdict().ranks.empty());
+  job[2].device->pending = true;
+  job[0].device.reset();
+  EXPECT_TRUE(job.verdict().ranks.empty()) << "where that of rank 0 is, is not known";
+}
+
+// Its host waits for its device and so issues nothing more.
+TEST(Hang, AHostThatItsDeviceHoldsBack) {
+  Job job = all_on_devices();
+  for (const int rank : {0, 1, 3}) job.issued(rank, 26);
+  job[2].device->boundary = 1;
+  const Finding f = job.verdict();
+  EXPECT_EQ(f.cause, Cause::kDeviceWork);
+  EXPECT_EQ(f.ranks, std::vector<int>{2});
+  EXPECT_NE(f.title.find("waits for its device"), std::string::npos) << f.title;
+  job[2].stack->in_interpreter = true;
+  EXPECT_EQ(job.verdict().cause, Cause::kRankSilent) << "its Python runs";
 }
 
 // It is ahead in one group, but the other waits for its message: its own code keeps both.

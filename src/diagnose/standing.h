@@ -48,8 +48,9 @@ struct RankStanding {
   Category phase = Category::kUnattributed;
   bool in_init = false, joined = true;  // init_process_group
   std::map<uint64_t, PlaceInGroup> groups;
-  OpTurns turns;            // of all its groups
-  bool data_ended = false;  // since it trained last
+  OpTurns turns;                      // of all its groups
+  std::optional<DevicePlace> device;  // how far its device has come; nullopt = not known
+  bool data_ended = false;            // since it trained last
   std::optional<AwaitedOp> awaits;
   std::vector<StuckWorker> stuck_workers;
   char state = 0;  // of the training thread; 0 = not known

@@ -111,6 +111,7 @@ std::string WaitChain::waited_in(const std::vector<int>& victims) const {
   if (victims.empty()) return "";
   const RankStanding* r = standing(victims.front());
   const Edge& in = edge(victims.front());
+  if (!in.blocked) return "";
   if (in.init)
     return formatted("{} wait{} in init_process_group", format_ranks(victims), victims.size() == 1 ? "s" : "");
   if (in.message) return formatted("{} wait{} for a message", format_ranks(victims), victims.size() == 1 ? "s" : "");

@@ -30,7 +30,7 @@ class WaitChain {
 
   // "all_reduce 301 of the default group".
   std::string words_of(uint64_t group, uint64_t sequence, const IssuedOp* op) const;
-  // "ranks 0, 2 wait in all_reduce 301 of the default group": as the first of them does.
+  // "ranks 0, 2 wait in all_reduce 301 of the default group": as the first of them does. "" where it is in none.
   std::string waited_in(const std::vector<int>& victims) const;
 
  private:

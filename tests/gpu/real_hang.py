@@ -26,10 +26,11 @@ TIMEOUT_S = 100.0
 # fault → (causes any of which is right, text that must stand in the place of the culprit; "" = none asked)
 TRUTH = {
     "skips": ({"uneven_collectives", "mismatched_collective", "uneven_steps"}, ""),
-    "sleeps": ({"rank_silent"}, "time.sleep"),
-    "holds_the_gil": ({"gil_held"}, "pthread_mutex_lock"),
+    "sleeps": ({"rank_silent"}, " sleeps"),
+    "holds_the_gil": ({"gil_held"}, " holds_the_gil"),
     "stops": ({"stopped"}, ""),
-    "spins": ({"device_work", "transport", "unknown", "rank_silent"}, ""),
+    "spins": ({"device_work"}, ""),
+    "spins_and_reads": ({"device_work", "rank_silent"}, " spins_and_reads"),  # nothing was issued behind it
 }
 RUNS = [
     ("none", 1, 400, True),
@@ -40,6 +41,8 @@ RUNS = [
     ("holds_the_gil", 1, 20, True),
     ("stops", 1, 20, True),
     ("spins", 1, 20, True),
+    ("spins", 0, 33, False),
+    ("spins_and_reads", 1, 20, True),
 ]
 
 

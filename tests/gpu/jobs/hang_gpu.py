@@ -39,6 +39,11 @@ def spins():
     torch.cuda._sleep(int(2e9 * SECONDS))  # cycles: work of the device that does not end in time
 
 
+def spins_and_reads():
+    spins()
+    torch.ones(1, device="cuda").item()
+
+
 def main():
     torch.set_num_threads(1)
     dist.init_process_group("nccl", timeout=datetime.timedelta(seconds=SECONDS))
