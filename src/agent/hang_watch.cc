@@ -330,6 +330,16 @@ HangWatch::News HangWatch::drop(Pipeline& pipeline, uint64_t now_ns) {
   return {text, false};
 }
 
+// What falls after a verdict falls because of it: who ends, and who gives up waiting with an exception.
+bool HangWatch::somebody_fell(const JobStanding& job, uint64_t now_ns) const {
+  const double since_verdict_s = seconds_since(static_cast<int64_t>(verdict_ns_), now_ns);
+  return std::ranges::any_of(job.ranks, [&](const RankStanding& r) {
+    if (r.ended) return r.silent_s < since_verdict_s;
+    const auto then = std::ranges::find(standing_.ranks, r.rank, &RankStanding::rank);
+    return !r.exception.empty() && then != standing_.ranks.end() && then->exception.empty();
+  });
+}
+
 HangWatch::News HangWatch::look(Pipeline& pipeline, uint64_t now_ns, const std::vector<RankLife>& starting,
                                 const std::function<JobStanding()>& elsewhere) {
   if (began_ns_ == 0) began_ns_ = now_ns;
@@ -358,11 +368,7 @@ HangWatch::News HangWatch::look(Pipeline& pipeline, uint64_t now_ns, const std::
   judged_ns_ = now_ns;
   here_ = gather(pipeline, starting, now_ns);
   JobStanding job = elsewhere ? joined(*here_, elsewhere()) : *here_;
-  // What falls after a verdict falls because of it.
-  const bool somebody_fell = verdict_ && std::any_of(job.ranks.begin(), job.ranks.end(), [&](const RankStanding& r) {
-                               return r.ended && r.silent_s < seconds_since(static_cast<int64_t>(verdict_ns_), now_ns);
-                             });
-  if (somebody_fell) return {};
+  if (verdict_ && somebody_fell(job, now_ns)) return {};
   std::optional<Finding> found = judge_hang(job);
   if (!found) found = judge_timeout(job);
   if (!found) return {};

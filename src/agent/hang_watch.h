@@ -88,6 +88,7 @@ class HangWatch {
   bool waits_for_a_start(const Pipeline& pipeline, uint64_t now_ns) const;
   bool goes_on(Pipeline& pipeline, uint64_t now_ns);
   void glance(int rank, int pid, uint64_t start_ticks, uint32_t thread, uint64_t now_ns);
+  bool somebody_fell(const JobStanding& job, uint64_t now_ns) const;
   RankStanding standing_of(const RankTail& tail, uint64_t now_ns) const;
   void add_starters(const Pipeline& pipeline, const std::vector<RankLife>& starting, uint64_t now_ns,
                     JobStanding& job) const;

@@ -69,6 +69,19 @@ TEST_F(HangWatchTest, AWaitThatEndsInAnExceptionIsNoProgress) {
   EXPECT_TRUE(watch_.verdict());
 }
 
+TEST_F(HangWatchTest, WhoGivesUpWaitingStaysAVictim) {
+  a_->put(Kind::kBackwardOwn, Edge::kMark);
+  pass(60);  // it has been silent for 20 s before
+  const Finding before = *watch_.verdict();
+  ASSERT_EQ(before.victims, std::vector<int>{0});
+  a_->put(Kind::kBackward, Edge::kEnd);
+  raises(*a_);
+  pass(8);
+  ASSERT_TRUE(watch_.verdict());
+  EXPECT_EQ(watch_.verdict()->title, before.title);
+  EXPECT_EQ(watch_.verdict()->victims, before.victims);
+}
+
 TEST_F(HangWatchTest, NeitherIsTheWayOut) {
   waits_end();
   a_->put(Kind::kTeardown, Edge::kBegin), b_->put(Kind::kTeardown, Edge::kBegin);
