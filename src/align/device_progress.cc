@@ -11,7 +11,7 @@ bool is_boundary(Kind kind) { return kind == Kind::kForward || kind == Kind::kBa
 
 void DeviceProgress::issued(uint16_t what, uint64_t at_ns) {
   const DevicePlace place{.step = step_, .boundary = boundary_++, .what = what, .issued_ns = at_ns, .pending = true};
-  if (!told_) pending_.clear();  // what came before the first event of the device had none
+  if (!told_ && pending_.size() == kMost) pending_.pop_front();  // there may never be a device
   if (pending_.size() < kMost)
     pending_.push_back(place);
   else

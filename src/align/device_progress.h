@@ -39,7 +39,7 @@ struct DevicePlace {
 
 class DeviceProgress {
  public:
-  static constexpr size_t kMost = 4096;
+  static constexpr size_t kMost = 1024;
 
   void push(const Event& event);
   // Where the device stands; nullopt: not known.

@@ -34,7 +34,10 @@ def loops():
 
 
 def holds_the_gil():
-    ctypes.PyDLL(None).usleep(int(1e6 * 10 * SECONDS) % 2**31)
+    lib = ctypes.PyDLL(None)
+    lock = ctypes.create_string_buffer(64)
+    lib.pthread_mutex_lock(lock)
+    lib.pthread_mutex_lock(lock)  # a raw sleep would end at the first question for the stack (docs/hang.md)
 
 
 def stops():
