@@ -31,7 +31,7 @@ export STEPSCOPE_BIN ?= $(abspath $(BIN))
 export STEPSCOPE_PYTHON ?= $(abspath $(PY))
 export STEPSCOPE_BUILD_DIR ?= $(CURDIR)/build/wheel
 
-.PHONY: help setup wheel pythons build demo test test-fast test-long fault-bench unit matrix thirdparty soak bench lint format asan tsan gpu-test fuzz fuzz-coverage clean distclean
+.PHONY: help setup wheel pythons build demo test test-fast test-long fault-bench hang-bench unit matrix thirdparty soak bench lint format asan tsan gpu-test fuzz fuzz-coverage clean distclean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -80,6 +80,9 @@ test-long: build ## slow tests that `make test` leaves out
 
 fault-bench: build ## every fault job on and off, and how right the verdicts are; goes on where it stopped, 90 minutes a call
 	nice -n 5 $(PY) tests/faults/fault_bench.py --out build/fault-bench $(FAULT_BENCH_FLAGS)
+
+hang-bench: build ## jobs that stand still: right rank and cause, seconds, exit codes; healthy ones with long pauses (docs/hang.md)
+	$(PY) tests/hang/hang_bench.py --out build/hang-bench $(HANG_BENCH_FLAGS)
 
 matrix: setup ## every launch command, loop and framework, bare and observed (docs/matrix.md); MATRIX_FLAGS=--group=loop for less
 	@STEPSCOPE_VENV=$(VENV) tools/setup_matrix.sh $(MATRIX_VENV)
