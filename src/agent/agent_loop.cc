@@ -357,6 +357,7 @@ void Agent::finish() {
   note_failed_command();
   host_.tell_all(pipeline_.engine());
   pipeline_.finish(now_ns);
+  hang_.see_fallen(pipeline_, now_ns);
   log_.line("stacks for lines of code: " + lines_.account());
   host_.judge(pipeline_.engine());
   hand_over_the_rest();

@@ -340,11 +340,26 @@ bool HangWatch::somebody_fell(const JobStanding& job, uint64_t now_ns) const {
   });
 }
 
+void HangWatch::see_fallen(Pipeline& pipeline, uint64_t now_ns) {
+  if (fallen_ || verdict_ || pipeline.interrupted_ns() > 0) return;
+  bool any = false;
+  each_rank(pipeline, [&](const RankTail& tail) {
+    const RankLife life = tail.life();
+    any = any || !life.exception.empty() || (life.ended && !life.clean_exit);
+  });
+  if (!any) return;
+  const auto found = judge_fallen(gather(pipeline, {}, now_ns));
+  if (!found) return;
+  fallen_ = true;
+  pipeline.engine().set_fallen(*found);
+}
+
 HangWatch::News HangWatch::look(Pipeline& pipeline, uint64_t now_ns, const std::vector<RankLife>& starting,
                                 const std::function<JobStanding()>& elsewhere) {
   if (began_ns_ == 0) began_ns_ = now_ns;
   if (now_ns < due_ns_) return {};
   due_ns_ = now_ns + kLookNs;
+  see_fallen(pipeline, now_ns);
   if (pipeline.interrupted_ns() > 0) return {};  // what stands now was told to stop
   if (verdict_ && goes_on(pipeline, now_ns)) return drop(pipeline, now_ns);
   if (!suspects(pipeline, now_ns)) {

@@ -52,6 +52,8 @@ class HangWatch {
 
   // `starting`: ranks by their environment that have no black box yet. `elsewhere`: where ranks of other nodes stand,
   // asked once some here are suspected; may be null.
+  // Where ranks fell: whether they had called different operations, told to the engine once.
+  void see_fallen(Pipeline& pipeline, uint64_t now_ns);
   News look(Pipeline& pipeline, uint64_t now_ns, const std::vector<RankLife>& starting = {},
             const std::function<JobStanding()>& elsewhere = nullptr);
   // It looks at ranks closely, and asks them where they are.
@@ -103,6 +105,7 @@ class HangWatch {
   std::optional<Finding> verdict_;
   JobStanding standing_;
   std::optional<JobStanding> here_;
+  bool fallen_ = false;  // said
   std::map<int, Progress> at_verdict_;
   uint64_t due_ns_ = 0, judged_ns_ = 0, began_ns_ = 0, verdict_ns_ = 0;
   double stood_s_ = 0;     // at the verdict

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <fstream>
 
 #include "child.h"
 #include "sampler/process_glance.h"
@@ -163,6 +164,29 @@ TEST_F(WaitsForAWorker, ThatSleeps) {
   const pid_t worker = testing::start_child([] { return ::usleep(60'000'000); });
   EXPECT_EQ(speaks_after(static_cast<uint32_t>(worker)), 0);
   ::kill(worker, SIGKILL), testing::wait_for(worker);
+}
+
+// A stack is asked by a signal, which ends such a sleep; Python sleeps until a moment and goes on.
+TEST(SleepsForATime, IsTheSleepThatASignalCutsShort) {
+  const auto is = [](auto body) {
+    const pid_t child = testing::start_child(body);
+    for (int i = 0; i < 200 && glance_at(child, 0, 0)->state != 'S'; ++i) ::usleep(10'000);
+    ::usleep(20'000);
+    const bool said = sleeps_for_a_time(child, static_cast<uint32_t>(child));
+    ::kill(child, SIGKILL), testing::wait_for(child);
+    return said;
+  };
+  if (!std::ifstream("/proc/self/syscall").good()) GTEST_SKIP() << "the kernel does not tell system calls";
+  EXPECT_TRUE(is([] { return ::usleep(60'000'000); }));
+  EXPECT_TRUE(is([] { return static_cast<int>(::sleep(60)); }));
+  EXPECT_FALSE(is([] {
+    timespec until{};
+    ::clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += 60;
+    return ::clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr);
+  }));
+  EXPECT_FALSE(is([] { return ::pause(); }));
+  EXPECT_FALSE(sleeps_for_a_time(::getpid(), static_cast<uint32_t>(::getpid()))) << "it runs";
 }
 
 }  // namespace

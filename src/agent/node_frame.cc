@@ -51,7 +51,8 @@ static_assert(sizeof(blackbox::Identity) == 16 + 6 * 4 + 7 * 8 + sizeof(std::str
 // What ProcessNow and Identity tell is left out: steps, records, ranks, names.
 template <class A>
 void life(A& wire, RankLife& l) {
-  for (int64_t* at : {&l.first_step_ns, &l.end_ns, &l.init_begin_ns, &l.init_end_ns, &l.exception_ns, &l.dropped_ns})
+  for (int64_t* at :
+       {&l.first_step_ns, &l.end_ns, &l.init_begin_ns, &l.init_end_ns, &l.exception_ns, &l.leaving_ns, &l.dropped_ns})
     wire.num(*at);
   for (bool* bit : {&l.ended, &l.clean_exit, &l.stopped, &l.teardown_begun, &l.group_destroyed}) wire.flag(*bit);
   wire.num(l.exit_signal);
@@ -97,7 +98,7 @@ void life(A& wire, RankLife& l) {
 }
 
 // What is new in a life must be told, too.
-static_assert(sizeof(RankLife) == 776, "a new word of a life?");
+static_assert(sizeof(RankLife) == 784, "a new word of a life?");
 
 template <class A>
 void now(A& wire, ProcessNow& n) {

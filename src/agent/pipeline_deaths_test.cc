@@ -63,6 +63,29 @@ TEST_F(PipelineTest, AnExceptionIsOlderThanTheExitThatFollowsIt) {
   EXPECT_EQ(pipeline.first_unclean_death()->exception, "ValueError: boom");
 }
 
+// Its connections are gone as it gives up its group; its process takes seconds more, or is ended by the launcher.
+TEST_F(PipelineTest, WhoLeftInOrderIsNamedThoughItsProcessOutlastsTheOthersError) {
+  for (const std::optional<int> status : {std::optional(0), std::optional(kTerminated)}) {
+    Writer a(root_, 0, 10), b(root_, 1, 11);
+    Pipeline pipeline({});
+    const auto ida = pipeline.add(a.tail()), idb = pipeline.add(b.tail());
+    a.steps(20), b.steps(20);
+    a.put(Kind::kTeardown, Edge::kBegin);
+    b.put(Kind::kForward, Edge::kBegin);
+    b.name(NameKind::kException, 5, "RuntimeError: Connection closed by peer [127.0.0.1]:24455");
+    b.put(Kind::kException, Edge::kMark, 5, 500'000'000);
+    a.put(Kind::kTeardown, Edge::kEnd, 1, 1'000'000'000);
+    a.header().life = blackbox::kLifeTeardown | blackbox::kLifeClosed;
+    pipeline.end_tail(idb, b.now() + 600'000'000, 1 << 8);
+    pipeline.end_tail(ida, a.now() + 900'000'000, status);
+    pipeline.finish(a.now() + 1'000'000'000);
+    const auto lost = of_kind(pipeline.snapshot(), FindingKind::kRankLost);
+    ASSERT_EQ(lost.size(), 1u);
+    EXPECT_EQ(lost[0].ranks, std::vector<int>{0}) << lost[0].title;
+    EXPECT_EQ(lost[0].cause.str(), "uneven_steps");
+  }
+}
+
 TEST_F(PipelineTest, AnExceptionOfAThreadIsNoLossWhereTheProcessEndsWell) {
   const uint64_t closed = blackbox::kLifeTeardown | blackbox::kLifeClosed;
   struct Case {

@@ -37,6 +37,7 @@ std::string ask_for_stack(const RankTail& tail, uint16_t request, uint32_t threa
   if (thread == 0) thread = training_thread(tail);
   if (!tail.may_ask(thread)) return "the thread has no stack for a signal's handler";
   if (!listens_to(pid, thread, signal)) return "the thread does not listen to signal " + std::to_string(signal);
+  if (sleeps_for_a_time(pid, thread)) return "it sleeps in native code, and a signal would end its sleep";
   if (!queue_signal(pid, thread, signal, request)) return "the signal could not be sent: " + errno_text(errno);
   return "";
 }

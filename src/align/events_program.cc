@@ -48,8 +48,9 @@ void tell_rendezvous(OpenRank& rank, const Event& e, int64_t t) {
   rank.met({0, e.a << 32 | before, false, t, t});
 }
 
-bool teardown_begins(OpenRank& rank, const Event&, int64_t, OpenSpan&) {
+bool teardown_begins(OpenRank& rank, const Event&, int64_t t, OpenSpan&) {
   rank.life.teardown_begun = rank.life.group_destroyed = true;
+  if (rank.life.leaving_ns == 0) rank.life.leaving_ns = t;
   return true;
 }
 
@@ -71,8 +72,10 @@ void tell_exception(OpenRank& rank, const Event& e, int64_t t) {
   rank.life.exception_ns = t;
 }
 
-void tell_process(OpenRank& rank, const Event& e, int64_t) {
-  if (e.a == static_cast<uint64_t>(ProcessEvent::kExit)) rank.life.teardown_begun = true;
+void tell_process(OpenRank& rank, const Event& e, int64_t t) {
+  if (e.a != static_cast<uint64_t>(ProcessEvent::kExit)) return;
+  rank.life.teardown_begun = true;
+  if (rank.life.leaving_ns == 0) rank.life.leaving_ns = t;
 }
 
 }  // namespace stepscope

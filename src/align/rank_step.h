@@ -156,6 +156,7 @@ struct RankLife {
   std::string exception;                 // uncaught, "Type: message"
   std::string exception_frames;          // where: "12 load train.py < 40 main train.py", innermost first; "" = not told
   int64_t exception_ns = 0;
+  int64_t leaving_ns = 0;  // it gave up the group of all ranks, or came to its exit handlers; 0 = not seen
   uint64_t steps = 0;
   Category open_phase = Category::kUnattributed;  // what it was in when last seen
   std::string open_detail;

@@ -53,7 +53,7 @@ struct Engine::Impl {
   Groups groups;
   FindingBook book;
   std::vector<Finding> findings, external;
-  std::optional<Finding> hang;
+  std::optional<Finding> hang, fallen;
   CodeSamples code;
   std::vector<Section> sections;
   std::vector<Finding> wide_said, rarely_said;  // newest, asked for more rarely than the rest
@@ -398,6 +398,7 @@ void Engine::finish() {
   m.book.date(m.findings, static_cast<int64_t>(m.table.closed()) - 1);
 }
 
+void Engine::set_fallen(Finding finding) { impl_->fallen = std::move(finding); }
 void Engine::set_hang(std::optional<Finding> finding) { impl_->hang = std::move(finding); }
 
 void Engine::note_code(int rank, CodeSample sample) {
@@ -420,6 +421,7 @@ Snapshot Engine::snapshot() const {
     if (f.detected_step < 0 && m.table.closed()) f.detected_step = m.table.closed() - 1;
     s.findings.push_back(std::move(f));
   }
+  if (m.fallen && !m.hang) tell_fallen(*m.fallen, s.findings);
   if (m.hang) add_hang(*m.hang, s.findings);
   const RuleInput whole = m.input(all_rows(m.table));
   Health health = health_of(whole, s.findings);

@@ -1,6 +1,7 @@
 #include "diagnose/hang.h"
 
 #include <algorithm>
+#include <csignal>
 #include <set>
 
 #include "base/text_format.h"
@@ -380,6 +381,45 @@ void add_evidence(const JobStanding& job, const WaitChain& wait, Finding& f) {
 }
 
 }  // namespace
+
+std::optional<Finding> judge_fallen(const JobStanding& job) {
+  const WaitChain wait(job);
+  for (const RankStanding& r : job.ranks) {
+    if (r.exception.empty() && (!r.ended || r.clean || r.exit_signal == SIGTERM)) continue;
+    for (const auto& [group, place] : r.groups) {
+      if (place.newest.empty()) continue;
+      const uint64_t last = place.newest.back().sequence;
+      const auto found = mismatch(job, wait, group, last);
+      if (!found || (last > 0 && mismatch(job, wait, group, last - 1))) continue;
+      Finding f = Finding::of(FindingKind::kRankLost);
+      f.severity = Severity::kCrit;
+      f.ranks = found->culprits;
+      f.victims = found->victims;
+      f.cause = found->cause;
+      f.confidence = found->by_history ? 0.9 : 0.98;
+      f.title = formatted("The job ended in step {}: {}", r.steps, found->words);
+      f.action = action_for(found->cause, false);
+      return f;
+    }
+  }
+  return std::nullopt;
+}
+
+void tell_fallen(const Finding& fallen, std::vector<Finding>& findings) {
+  for (Finding& f : findings) {
+    if (f.kind != FindingKind::kRankLost || f.severity != Severity::kCrit) continue;
+    const Finding first = f;
+    f.ranks = fallen.ranks;
+    f.victims = fallen.victims;
+    f.cause = fallen.cause;
+    f.confidence = fallen.confidence;
+    f.title = fallen.title;
+    f.action = fallen.action;
+    std::optional<int> rank;
+    if (!first.ranks.empty()) rank = first.ranks.front();
+    f.evidence.insert(f.evidence.begin(), {"consequence", rank, {}, {}, first.title});
+  }
+}
 
 void add_hang(const Finding& hang, std::vector<Finding>& findings) {
   for (Finding& f : findings) {

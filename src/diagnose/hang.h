@@ -18,6 +18,14 @@ namespace stepscope {
 // Nothing while everybody is silent for no longer than it has patience, or the ranks waited for are not silent.
 std::optional<Finding> judge_hang(const JobStanding& job);
 
+// Ranks fell over what they had called: of the operations that those who fell called last, one is another one than its
+// peers called at that place, though they had agreed before. A RANK_LOST with both sides; nothing where they agree.
+// Some backends end with an error there, by a signal even, where others wait.
+std::optional<Finding> judge_fallen(const JobStanding& job);
+
+// The ranks that fell are told by it: it takes the place of the loss that only says how the first of them ended.
+void tell_fallen(const Finding& fallen, std::vector<Finding>& findings);
+
 // Puts it beside the other findings: that a step does not end is said by it, and who ended while the job stood is no
 // loss of its own, but for the ranks that it hangs on.
 void add_hang(const Finding& hang, std::vector<Finding>& findings);

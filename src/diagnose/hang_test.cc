@@ -351,6 +351,41 @@ TEST(Hang, DevicesThatDoNotFinish) {
   EXPECT_EQ(own.cause, Cause::kRankSilent);
 }
 
+// Gloo ends a rank by a signal where sizes differ.
+TEST(Fallen, OverDifferentOperations) {
+  Job job(2);
+  for (int rank = 0; rank < 2; ++rank) job.issued(rank, 30);
+  job.issued(0, 31, CollectiveOp::kAllReduce, 308);
+  EXPECT_FALSE(judge_fallen(job)) << "nobody has fallen";
+  job[1].ended = true;
+  job[1].exit_signal = 6;
+  EXPECT_FALSE(judge_fallen(job)) << "the other had not come to it";
+  job.issued(1, 31);
+  const auto f = judge_fallen(job);
+  ASSERT_TRUE(f);
+  EXPECT_EQ(f->kind, FindingKind::kRankLost);
+  EXPECT_EQ(f->cause, Cause::kMismatchedCollective);
+  EXPECT_EQ(f->ranks, (std::vector<int>{0, 1}));
+  EXPECT_NE(f->title.find("rank 0 called all_reduce (308 bytes)"), std::string::npos) << f->title;
+  std::vector<Finding> findings{Finding::of(FindingKind::kRankLost)};
+  findings[0].severity = Severity::kCrit;
+  findings[0].ranks = {1};
+  findings[0].title = "Rank 1 was killed by signal 6";
+  tell_fallen(*f, findings);
+  EXPECT_EQ(findings[0].title, f->title);
+  EXPECT_EQ(findings[0].evidence.at(0).text, "Rank 1 was killed by signal 6");
+  EXPECT_EQ(findings[0].evidence.at(0).rank, 1);
+}
+
+TEST(Fallen, NotOverWhatTheyHadLivedWith) {
+  Job job(2);
+  job.issued(0, 30), job.issued(1, 29);
+  job.issued(1, 30, CollectiveOp::kBroadcast);
+  job.issued(0, 31, CollectiveOp::kBroadcast), job.issued(1, 31);
+  job[1].exception = "ValueError: bad batch";
+  EXPECT_FALSE(judge_fallen(job)) << "they differed before, and went on";
+}
+
 // Four ranks in native code, all of which have issued the same.
 Job all_on_devices() {
   Job job(4);

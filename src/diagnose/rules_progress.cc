@@ -44,13 +44,17 @@ Finding peer_lost(const RuleInput& in, const Dead& dead) {
   return f;
 }
 
+int64_t left_ns(const RankLife& life) { return life.leaving_ns ? life.leaving_ns : life.end_ns; }
+
 // A rank that was through with the program while the others trained on: what they say of a lost connection is its echo.
 const RankLife* left_before(const RuleInput& in, const RankLife& failed, int& rank) {
   const RankLife* left = nullptr;
   for (const auto& [other, life] : *in.lives) {
-    if (!life.ended || !life.clean_exit || !life.exception.empty() || life.stopped) continue;
-    if (life.steps > failed.steps || life.end_ns > moment_of(failed)) continue;
-    if (!left || life.end_ns < left->end_ns) left = &life, rank = other;
+    if (!life.exception.empty() || life.stopped) continue;
+    // Its process may outlast its connections for a while, and be ended by the launcher meanwhile.
+    if (life.leaving_ns == 0 && !(life.ended && life.clean_exit)) continue;
+    if (life.steps > failed.steps || left_ns(life) > moment_of(failed)) continue;
+    if (!left || left_ns(life) < left_ns(*left)) left = &life, rank = other;
   }
   return left;
 }

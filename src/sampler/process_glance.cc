@@ -1,6 +1,8 @@
 #include "sampler/process_glance.h"
 
 #include <fcntl.h>
+#include <sys/syscall.h>
+#include <time.h>
 
 #include <algorithm>
 #include <charconv>
@@ -99,6 +101,23 @@ std::map<uint32_t, uint64_t> ticks_of_namesakes(int pid, uint32_t thread) {
     if (const auto stat = stat_of(id); stat && stat->name == own->name) ticks[id] = stat->cpu_ticks;
   }
   return ticks;
+}
+
+bool sleeps_for_a_time(int pid, uint32_t thread) {
+  SmallFile file;
+  const auto text = file.read(AT_FDCWD, of_thread(pid, thread, "syscall").c_str());  // "230 0x0 0x0 …"
+  if (!text) return false;
+  long call = -1;
+  const auto [end, code] = std::from_chars(text->data(), text->data() + text->size(), call);
+  if (code != std::errc()) return false;  // "running"
+#ifdef SYS_nanosleep
+  if (call == SYS_nanosleep) return true;
+#endif
+  if (call != SYS_clock_nanosleep) return false;
+  const size_t second = text->find(" 0x", static_cast<size_t>(end - text->data()) + 1);
+  uint64_t flags = TIMER_ABSTIME;
+  if (second != text->npos) std::from_chars(text->data() + second + 3, text->data() + text->size(), flags, 16);
+  return !(flags & TIMER_ABSTIME);
 }
 
 bool listens_to(int pid, uint32_t thread, int signal) {

@@ -31,6 +31,10 @@ std::string module_at(int pid, uint64_t address);
 inline constexpr int kMostThreadsRead = 256;
 std::map<uint32_t, uint64_t> ticks_of_namesakes(int pid, uint32_t thread);
 
+// Whether a signal would cut short what the thread sleeps in: a sleep for a length of time is not taken up again after
+// a handler, as one until a moment is (Python's), and C code seldom looks. False where the kernel does not tell.
+bool sleeps_for_a_time(int pid, uint32_t thread);
+
 // Whether the thread catches this signal and does not block it: only then it may be sent one.
 bool listens_to(int pid, uint32_t thread, int signal);
 

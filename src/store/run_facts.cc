@@ -98,6 +98,7 @@ std::string life_detail(const RankLife& life) {
               {"init_begin_ns", life.init_begin_ns},
               {"init_end_ns", life.init_end_ns},
               {"exception_ns", life.exception_ns},
+              {"leaving_ns", life.leaving_ns},
               {"ended", life.ended},
               {"clean_exit", life.clean_exit},
               {"stopped", life.stopped},
@@ -139,6 +140,7 @@ void read_life_detail(std::string_view text, RankLife& life) {
   read_number(from, "init_begin_ns", life.init_begin_ns);
   read_number(from, "init_end_ns", life.init_end_ns);
   read_number(from, "exception_ns", life.exception_ns);
+  read_number(from, "leaving_ns", life.leaving_ns);
   read_number(from, "ended", life.ended);
   read_number(from, "clean_exit", life.clean_exit);
   read_number(from, "stopped", life.stopped);

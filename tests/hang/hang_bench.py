@@ -34,7 +34,7 @@ HEALTHY = 20
 
 
 class Truth(NamedTuple):
-    kind: str
+    kind: str  # or several, as "A|B"
     causes: frozenset[str]  # any of them
     place: str = ""  # in the culprit's line of code, or the title
     alone: bool = True  # the culprit is named alone; else among others
@@ -52,10 +52,11 @@ TRUTHS = {
     "is_killed": truth("RANK_LOST", "signal", "killed"),
     "raises": truth("RANK_LOST", "exception", place="ValueError: bad batch"),
     "calls_another": truth("HANG", "mismatched_collective", "uneven_steps", alone=False),
-    "another_size": truth("HANG", "mismatched_collective", "uneven_steps", alone=False),
-    "skips_a_step": truth("HANG", "uneven_steps", "mismatched_collective", alone=False),
-    "has_more_batches": truth("HANG", "uneven_steps", alone=False),
-    "has_fewer_batches": truth("HANG", "uneven_steps", alone=False),
+    # Gloo waits, or ends a rank, as it comes: either way both sides are to be named.
+    "another_size": truth("HANG|RANK_LOST", "mismatched_collective", "uneven_steps", alone=False),
+    "skips_a_step": truth("HANG|RANK_LOST", "uneven_steps", "mismatched_collective", alone=False),
+    "has_more_batches": truth("HANG|RANK_LOST", "uneven_steps", "mismatched_collective", alone=False),
+    "has_fewer_batches": truth("HANG|RANK_LOST", "uneven_steps", "mismatched_collective", alone=False),
     "saves_long": truth("TIMEOUT_AHEAD", place="saves_long"),
     "starts_late": truth("HANG", place="starts_late|main"),
 }
@@ -110,17 +111,18 @@ def judged(case: Case, told: dict[str, Any] | None, stderr: str) -> tuple[dict[s
         line = next((li for li in stderr.splitlines() if "TIMEOUT AHEAD" in li), "")
         wrong = [] if f"Rank {case.who} is busy" in line and right.place in line else [f"said: {line}"]
         return {"title": line}, wrong
-    found = [f for f in told["findings"] if f["kind"] in ("HANG", right.kind) and f["severity"] == "crit"]
+    kinds = right.kind.split("|")
+    found = [f for f in told["findings"] if f["kind"] in ("HANG", *kinds) and f["severity"] == "crit"]
     if not found:
         others = ", ".join(f["kind"] for f in told["findings"])
         return {}, [f"no {right.kind} among {others}"]
-    first = next((f for f in found if f["kind"] == right.kind), found[0])
+    first = next((f for f in found if f["kind"] in kinds), found[0])
     wrong = []
     ranks = first["ranks"]
     if case.who not in ranks or (right.alone and ranks != [case.who]):
         wrong.append(f"ranks {ranks}")
     # A rank that is on its way out may be seen as a hang of that very cause.
-    outgoing = first["kind"] == "HANG" and right.kind == "RANK_LOST" and first["cause"] == "rank_exited"
+    outgoing = first["kind"] == "HANG" and "HANG" not in kinds and first["cause"] == "rank_exited"
     if right.causes and first["cause"] not in right.causes and not outgoing:
         wrong.append(f"cause {first['cause']}")
     places = [e["text"] for e in first["evidence"] if e["name"] == "where" and e.get("rank") == case.who]
