@@ -49,7 +49,7 @@ TRUTHS = {
     "loops": truth("HANG", "rank_silent", place="loops"),
     "holds_the_gil": truth("HANG", "gil_held", place="holds_the_gil"),
     "stops": truth("HANG", "stopped"),
-    "is_killed": truth("RANK_LOST", "signal", "killed"),
+    "is_killed": truth("RANK_LOST", "signal_9", "killed"),
     "raises": truth("RANK_LOST", "exception", place="ValueError: bad batch"),
     "calls_another": truth("HANG", "mismatched_collective", "uneven_steps", alone=False),
     # Gloo waits, or ends a rank, as it comes: either way both sides are to be named.
