@@ -227,6 +227,7 @@ RankStanding HangWatch::standing_of(const RankTail& tail, uint64_t now_ns) const
   r.turns = at.turns();
   r.device = at.device_place();
   r.data_ended = at.data_ended();
+  r.data_seen = at.data_seen();
   r.awaits = at.awaited();
   if (const auto seen = seen_.find(r.rank); seen != seen_.end() && !life.ended) {
     r.state = seen->second.state;
@@ -341,17 +342,14 @@ bool HangWatch::somebody_fell(const JobStanding& job, uint64_t now_ns) const {
 }
 
 void HangWatch::see_fallen(Pipeline& pipeline, uint64_t now_ns) {
-  if (fallen_ || verdict_ || pipeline.interrupted_ns() > 0) return;
+  if (pipeline.engine().told_fallen() || verdict_ || pipeline.interrupted_ns() > 0) return;
   bool any = false;
   each_rank(pipeline, [&](const RankTail& tail) {
     const RankLife life = tail.life();
     any = any || !life.exception.empty() || (life.ended && !life.clean_exit);
   });
   if (!any) return;
-  const auto found = judge_fallen(gather(pipeline, {}, now_ns));
-  if (!found) return;
-  fallen_ = true;
-  pipeline.engine().set_fallen(*found);
+  if (const auto found = judge_fallen(gather(pipeline, {}, now_ns))) pipeline.engine().set_fallen(*found);
 }
 
 HangWatch::News HangWatch::look(Pipeline& pipeline, uint64_t now_ns, const std::vector<RankLife>& starting,

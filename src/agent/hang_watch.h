@@ -105,7 +105,6 @@ class HangWatch {
   std::optional<Finding> verdict_;
   JobStanding standing_;
   std::optional<JobStanding> here_;
-  bool fallen_ = false;  // said
   std::map<int, Progress> at_verdict_;
   uint64_t due_ns_ = 0, judged_ns_ = 0, began_ns_ = 0, verdict_ns_ = 0;
   double stood_s_ = 0;     // at the verdict

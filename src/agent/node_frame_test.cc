@@ -288,7 +288,7 @@ TEST(NodeFrame, WhatTheNodeSeesComesOutExactly) {
   rank.stack = ThreadStack{.frames = {{12, "load", "train.py"}}, .holds_gil = true, .module = "libc.so"};
   rank.awaits = AwaitedOp{.group = 7, .sequence = 3, .since_ns = 5};
   for (uint64_t i = 0; i < 3 * kMostOps; ++i) rank.groups[7].add({.sequence = i, .bytes = 4, .op = 1});
-  rank.turns.add(3, 4, 100), rank.data_ended = true;
+  rank.turns.add(3, 4, 100), rank.data_ended = true, rank.data_seen = false;
   rank.device = DevicePlace{.step = 8, .boundary = 3, .what = 0x208, .issued_ns = 77, .steps_ago = 2, .pending = true};
   rank.stuck_workers = {{.pid = 9, .worker = 1, .wait_channel = "futex_wait", .stands_s = 2.5}};
   job.ranks = {rank};
@@ -304,6 +304,7 @@ TEST(NodeFrame, WhatTheNodeSeesComesOutExactly) {
   EXPECT_EQ(is.groups.at(7).newest.back().sequence, 3 * kMostOps - 1);
   EXPECT_EQ(is.awaits->sequence, 3u);
   EXPECT_EQ(is.device, rank.device);
+  EXPECT_TRUE(is.data_ended && !is.data_seen);
   EXPECT_TRUE(is.turns.never_taken(4, 3, 200) && !is.turns.never_taken(3, 4, 200));
   EXPECT_EQ(is.stuck_workers.at(0).pid, 9);
 }

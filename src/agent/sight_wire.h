@@ -113,10 +113,10 @@ void op_turns(A& wire, OpTurns& turns) {
 template <class A>
 void rank_standing(A& wire, RankStanding& r) {
   auto& [rank, ended, clean, leaving, exit_signal, exit_code, exception, steps, silent_s, patience_s, timeout_s, phase,
-         in_init, joined, groups, turns, device, data_ended, awaits, stuck_workers, state, wait_channel, cpu_share,
-         stack, no_stack] = r;
+         in_init, joined, groups, turns, device, data_ended, data_seen, awaits, stuck_workers, state, wait_channel,
+         cpu_share, stack, no_stack] = r;
   for (int* number : {&rank, &exit_signal, &exit_code}) wire.num(*number);
-  for (bool* bit : {&ended, &clean, &leaving, &in_init, &joined, &data_ended}) wire.flag(*bit);
+  for (bool* bit : {&ended, &clean, &leaving, &in_init, &joined, &data_ended, &data_seen}) wire.flag(*bit);
   for (std::string* text : {&exception, &wait_channel, &no_stack}) wire.text(*text, kMostText);
   wire.num(steps);
   for (double* seconds : {&silent_s, &patience_s, &timeout_s}) wire.number(*seconds);

@@ -177,6 +177,7 @@ void Whereabouts::push(const Event& event, Category phase) {
       if (edge == Edge::kBegin) backwards_ = 0;  // one that an exception left
       return;
     case Kind::kFetch:
+      data_seen_ = true;
       in_fetch_ = edge == Edge::kBegin ? std::optional(event.a) : std::nullopt;
       if (edge == Edge::kEnd && (event.flags & kFetchStop)) data_ended_ = true;
       return;

@@ -83,8 +83,9 @@ class Whereabouts {
   // ended at it is among them still.
   std::optional<uint64_t> in_fetch() const { return in_fetch_; }
   const std::map<uint32_t, WorkerFetch>& worker_fetches() const { return worker_fetches_; }
-  // Its data came to an end since it trained last.
+  // Its data came to an end since it trained last; whether data is seen at all (a DataLoader's is).
   bool data_ended() const { return data_ended_; }
+  bool data_seen() const { return data_seen_; }
   double usual_step_s() const;                      // median of the newest; 0 = none
   double longest_silence_s(Category phase) const {  // that began in this phase and ended
     return static_cast<double>(silences_ns_[index(phase)]) * 1e-9;
@@ -102,7 +103,7 @@ class Whereabouts {
   int64_t progress_ns_ = 0, step_end_ns_ = 0, init_since_ns_ = 0;
   uint32_t thread_ = 0;
   bool in_step_ = false, joined_ = false, own_ended_ = false;
-  bool data_ended_ = false, messages_ = false;
+  bool data_ended_ = false, data_seen_ = false, messages_ = false;
   std::optional<uint64_t> in_fetch_;
   std::map<uint32_t, WorkerFetch> worker_fetches_;
   bool hooks_ = false;  // of process groups report operations: what NCCL says of them is no other one

@@ -340,6 +340,7 @@ void Engine::begin_attempt(int world_size) {
   impl_->offset = impl_->table.closed();
   impl_->lives.clear();
   impl_->table.begin_attempt(world_size);
+  impl_->fallen.reset();
   impl_->numerics.begin_attempt();
   impl_->late_leaving = {};
 }
@@ -399,6 +400,7 @@ void Engine::finish() {
 }
 
 void Engine::set_fallen(Finding finding) { impl_->fallen = std::move(finding); }
+bool Engine::told_fallen() const { return impl_->fallen.has_value(); }
 void Engine::set_hang(std::optional<Finding> finding) { impl_->hang = std::move(finding); }
 
 void Engine::note_code(int rank, CodeSample sample) {

@@ -80,8 +80,9 @@ class Engine {
   // The job stands still for this reason; nothing = it goes on. Ranks that end while it stands are no loss of their
   // own.
   void set_hang(std::optional<Finding> finding);
-  // That ranks fell over different operations (judge_fallen).
+  // That ranks of this attempt fell over different operations (judge_fallen).
   void set_fallen(Finding finding);
+  bool told_fallen() const;
   // Where a rank was at some moment; the findings that it tells of carry the line (diagnose/code_lines.h). Of each rank
   // the newest kMostCodeSamples are kept.
   static constexpr size_t kMostCodeSamples = 512;

@@ -408,6 +408,11 @@ std::optional<Finding> judge_fallen(const JobStanding& job) {
 void tell_fallen(const Finding& fallen, std::vector<Finding>& findings) {
   for (Finding& f : findings) {
     if (f.kind != FindingKind::kRankLost || f.severity != Severity::kCrit) continue;
+    const auto took_part = [&](int rank) {
+      return std::ranges::find(fallen.ranks, rank) != fallen.ranks.end() ||
+             std::ranges::find(fallen.victims, rank) != fallen.victims.end();
+    };
+    if (!std::ranges::any_of(f.ranks, took_part)) continue;
     const Finding first = f;
     f.ranks = fallen.ranks;
     f.victims = fallen.victims;
@@ -415,9 +420,7 @@ void tell_fallen(const Finding& fallen, std::vector<Finding>& findings) {
     f.confidence = fallen.confidence;
     f.title = fallen.title;
     f.action = fallen.action;
-    std::optional<int> rank;
-    if (!first.ranks.empty()) rank = first.ranks.front();
-    f.evidence.insert(f.evidence.begin(), {"consequence", rank, {}, {}, first.title});
+    f.evidence.insert(f.evidence.begin(), {"consequence", first.ranks.front(), {}, {}, first.title});
   }
 }
 

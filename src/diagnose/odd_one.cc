@@ -29,7 +29,9 @@ std::vector<int> odd_ones(const std::vector<StandsIn>& calls) {
     const bool did_as_they = std::any_of(usual.begin(), usual.end(), [&](const StandsIn& other) {
       return rank->turns.taken_twice(op->after, other.second->what, op->time_ns);
     });
-    if (!did_as_they || rank->data_ended) return {};
+    // Outside of backward it may be what follows the loop, and the others have too much.
+    const bool may_have_ended = rank->data_ended || (!rank->data_seen && !op->in_backward);
+    if (!did_as_they || may_have_ended) return {};
     ranks.push_back(rank->rank);
   }
   std::sort(ranks.begin(), ranks.end());

@@ -51,6 +51,7 @@ struct RankStanding {
   OpTurns turns;                      // of all its groups
   std::optional<DevicePlace> device;  // how far its device has come; nullopt = not known
   bool data_ended = false;            // since it trained last
+  bool data_seen = true;              // its data comes from a loader, which tells when it ends
   std::optional<AwaitedOp> awaits;
   std::vector<StuckWorker> stuck_workers;
   char state = 0;  // of the training thread; 0 = not known

@@ -57,8 +57,8 @@ TRUTHS = {
     "skips_a_step": truth("HANG|RANK_LOST", "uneven_steps", "mismatched_collective", alone=False),
     "has_more_batches": truth("HANG|RANK_LOST", "uneven_steps", "mismatched_collective", alone=False),
     "has_fewer_batches": truth("HANG|RANK_LOST", "uneven_steps", "mismatched_collective", alone=False),
-    "saves_long": truth("TIMEOUT_AHEAD", place="saves_long"),
-    "starts_late": truth("HANG", place="starts_late|main"),
+    "saves_long": truth("TIMEOUT_AHEAD", place="__reduce__"),
+    "starts_late": truth("LATE_START"),  # a HANG while it lasts, withdrawn when it comes
 }
 
 

@@ -54,7 +54,7 @@ def test_a_healthy_job_must_hear_of_no_hang(stderr, told):
 
 def test_a_wait_that_runs_towards_its_timeout_is_said_while_it_lasts():
     case = Case("saves_long", 2, 0)
-    right = f"stepscope: TIMEOUT AHEAD  Rank {case.who} is busy in checkpoint at job.py:56 saves_long"
+    right = f"stepscope: TIMEOUT AHEAD  Rank {case.who} is busy in checkpoint at job.py:56 Slow.__reduce__"
     assert not judged(case, {"findings": []}, right)[1]
     assert judged(case, {"findings": []}, "")[1]
     assert judged(case, {"findings": []}, right.replace(f"Rank {case.who}", f"Rank {1 - case.who}"))[1]
