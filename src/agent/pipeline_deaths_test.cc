@@ -86,6 +86,26 @@ TEST_F(PipelineTest, WhoLeftInOrderIsNamedThoughItsProcessOutlastsTheOthersError
   }
 }
 
+TEST_F(PipelineTest, WhoGaveUpAGroupForAnotherHasNotLeft) {
+  Writer a(root_, 0, 10), b(root_, 1, 11);
+  Pipeline pipeline({});
+  const auto ida = pipeline.add(a.tail()), idb = pipeline.add(b.tail());
+  for (Writer* rank : {&a, &b}) {
+    rank->steps(20);
+    for (const Edge edge : {Edge::kBegin, Edge::kEnd}) rank->put(Kind::kTeardown, edge);
+    for (const Edge edge : {Edge::kBegin, Edge::kEnd}) rank->put(Kind::kInitGroup, edge);
+    rank->steps(20);
+  }
+  b.name(NameKind::kException, 5, "RuntimeError: Connection closed by peer [127.0.0.1]:24455");
+  b.put(Kind::kException, Edge::kMark, 5);
+  pipeline.end_tail(idb, b.now() + 600'000'000, 1 << 8);
+  pipeline.end_tail(ida, b.now() + 900'000'000, kTerminated);
+  pipeline.finish(b.now() + 1'000'000'000);
+  const auto lost = of_kind(pipeline.snapshot(), FindingKind::kRankLost);
+  ASSERT_EQ(lost.size(), 1u);
+  EXPECT_EQ(lost[0].ranks, std::vector<int>{1}) << lost[0].title;
+}
+
 TEST_F(PipelineTest, AnExceptionOfAThreadIsNoLossWhereTheProcessEndsWell) {
   const uint64_t closed = blackbox::kLifeTeardown | blackbox::kLifeClosed;
   struct Case {

@@ -36,6 +36,7 @@ bool user_phase_begins(OpenRank& rank, const Event& e, int64_t, OpenSpan& span) 
 
 bool init_begins(OpenRank& rank, const Event&, int64_t t, OpenSpan&) {
   if (rank.life.init_begin_ns == 0) rank.life.init_begin_ns = t;
+  rank.life.leaving_ns = 0;  // the group before was given up for another
   return true;
 }
 
