@@ -345,8 +345,9 @@ void HangWatch::see_fallen(Pipeline& pipeline, uint64_t now_ns) {
   if (pipeline.engine().told_fallen() || verdict_ || pipeline.interrupted_ns() > 0) return;
   bool any = false;
   each_rank(pipeline, [&](const RankTail& tail) {
+    if (any || !tail.ended()) return;
     const RankLife life = tail.life();
-    any = any || !life.exception.empty() || (life.ended && !life.clean_exit);
+    any = !life.clean_exit || !life.exception.empty();
   });
   if (!any) return;
   if (const auto found = judge_fallen(gather(pipeline, {}, now_ns))) pipeline.engine().set_fallen(*found);

@@ -413,14 +413,13 @@ void tell_fallen(const Finding& fallen, std::vector<Finding>& findings) {
              std::ranges::find(fallen.victims, rank) != fallen.victims.end();
     };
     if (!std::ranges::any_of(f.ranks, took_part)) continue;
-    const Finding first = f;
+    f.evidence.insert(f.evidence.begin(), {"consequence", f.ranks.front(), {}, {}, f.title});
     f.ranks = fallen.ranks;
     f.victims = fallen.victims;
     f.cause = fallen.cause;
     f.confidence = fallen.confidence;
     f.title = fallen.title;
     f.action = fallen.action;
-    f.evidence.insert(f.evidence.begin(), {"consequence", first.ranks.front(), {}, {}, first.title});
   }
 }
 

@@ -3,7 +3,8 @@
 //   rank ──waits for──▶ members of a group that have not issued the operation ──▶ … ──▶ one that waits for nobody
 //
 // Who waits is a victim; who is waited for and waits for nobody is a culprit. Where all have issued the same, nobody is
-// (transport); where they have issued different things at one place, both sides are.
+// (transport), but for the one whose device stands before the others' (device_stand.h); where they have issued
+// different things at one place, both sides are.
 #pragma once
 
 #include <optional>
