@@ -36,6 +36,9 @@ def test_a_narrow_range_is_one_number(demo: ModuleType, low: float, high: float,
     [
         (0.3, "within"),
         (0.35, "within"),
+        (0.2951, "within"),  # "30 to 37 %" is what a reader sees
+        (0.294, "0.6 points less"),
+        (0.3749, "within"),
         (0.25, "5.0 points less"),
         (0.4, "3.0 points more"),
         (-0.04, "measure again"),
@@ -67,7 +70,7 @@ def test_the_page(tmp_path: Path) -> None:
     assert "realised saving             35.0 %   (within the predicted range)" in done.stdout
 
 
-@pytest.mark.parametrize(("kind", "code"), [("HIGH_CPU", 0), ("CPU_CONTENTION", 0), ("INPUT_BOUND", 1)])
+@pytest.mark.parametrize(("kind", "code"), [("CPU_CONTENTION", 0), ("INPUT_BOUND", 1)])
 def test_a_busy_machine_may_cost_more_than_the_fault(tmp_path: Path, kind: str, code: int) -> None:
     run_folder(tmp_path, {"share": 0.1, "low": 0.0, "high": 0.4, "caveat": None}, [finding(kind, ranks=[], phase=None)])
     done = subprocess.run([sys.executable, str(SCRIPT), str(tmp_path)], capture_output=True, text=True, check=False)
