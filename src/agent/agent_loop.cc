@@ -33,6 +33,7 @@
 #include "base/log.h"
 #include "base/subprocess.h"
 #include "report/summary_json.h"
+#include "report/summary_text.h"
 #include "sampler/torch_probe.h"
 
 namespace stepscope {
@@ -180,6 +181,7 @@ void Agent::meet_nodes(uint64_t now_ns) {
   if (const auto load = host_.load()) nodes_.set_load(*load);
   nodes_.set_standing(hang_.here());
   nodes_.turn(now_ns);
+  host_.set_more_ranks(nodes_.more_ranks_on_this_host());
   tell_node_lines();
 }
 
@@ -363,7 +365,9 @@ void Agent::finish() {
   hand_over_the_rest();
   nodes_.judge(pipeline_.engine());
   Snapshot snapshot = final_snapshot(pipeline_, host_, nodes_, config_, end_);
-  const std::string text = write_report(snapshot, config_.formats, folder_).text;
+  const WrittenReport report = write_report(snapshot, config_.formats, folder_);
+  const std::string whole = nodes_.verdict_elsewhere();
+  const std::string text = whole.empty() ? report.text : node_text(snapshot, whole, report.places);
   state_loss_once();
   channel_.send(FrameType::kSummary, text);
   if (config_.attached && !folder_ && !config_.shm_dir.empty()) {  // the process shows it before it is gone

@@ -98,7 +98,7 @@ void HostWatch::tell_news(Engine& engine, uint64_t now_ns) {
 }
 
 void HostWatch::tell_all(Engine& engine) {
-  if (!followed_.empty()) tell(sampler_.facts(), engine);
+  if (!followed_.empty()) tell(facts_so_far(), engine);
 }
 
 void HostWatch::tell(const HostFacts& facts, Engine& engine) {
@@ -107,9 +107,15 @@ void HostWatch::tell(const HostFacts& facts, Engine& engine) {
   engine.set_host_load(facts.hostname, *load_);
 }
 
+HostFacts HostWatch::facts_so_far() const {
+  HostFacts facts = sampler_.facts();
+  facts.more_ranks = more_ranks_;
+  return facts;
+}
+
 void HostWatch::judge(Engine& engine) {
   if (followed_.empty()) return;
-  facts_ = sampler_.facts();
+  facts_ = facts_so_far();
   tell(facts_, engine);
   findings_ = judge_host(facts_, HostThresholds::with(thresholds_));
   for (const Finding& finding : findings_) engine.add_external(finding);

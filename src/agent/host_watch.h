@@ -19,6 +19,8 @@ class HostWatch {
  public:
   HostWatch(double interval_s, std::map<std::string, double> thresholds);
 
+  // The job has ranks on this host that another agent follows.
+  void set_more_ranks(bool more) { more_ranks_ = more; }
   // Follows the ranks of the newest attempt and takes what samples are due.
   void sample(const Pipeline& pipeline, uint64_t now_ns);
 
@@ -36,7 +38,7 @@ class HostWatch {
   // What was sampled so far; and into the snapshot of a run that goes on, worked out for this one look: the System and
   // Process sections, per-rank figures, and how much memory is in use now (process rss_bytes, system
   // memory_used_bytes). The engine is told nothing.
-  HostFacts facts_so_far() const { return sampler_.facts(); }
+  HostFacts facts_so_far() const;
   void fill_so_far(const HostFacts& facts, Snapshot& snapshot) const;
   // Per-rank figures, system and process values and what could not be measured.
   void fill(RunContext& context) const;
@@ -57,6 +59,7 @@ class HostWatch {
   HostFacts facts_;
   std::optional<HostLoad> load_;
   uint64_t news_due_ns_ = 0;
+  bool more_ranks_ = false;
   std::vector<Finding> findings_;  // as of judge()
   std::map<std::string, std::optional<double>> system_, process_;
 };

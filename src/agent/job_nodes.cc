@@ -121,6 +121,16 @@ void JobNodes::judge(Engine& engine) const {
   if (inbox_) inbox_->judge(engine);
 }
 
+bool JobNodes::more_ranks_on_this_host() const {
+  return inbox_ ? inbox_->hears_from(hostname_) : traffic_.aggregator_host() == hostname_;
+}
+
+std::string JobNodes::verdict_elsewhere() const {
+  const bool told = closed_ && outbox_ && outbox_->delivered() && !traffic_.in_flight() &&
+                    outbox_->totals().answered > 0 && outbox_->totals().dropped_steps == 0;
+  return told ? traffic_.verdict_place() : "";
+}
+
 void JobNodes::fill(RunContext& context, uint64_t now_ns) const {
   if (const std::string note = traffic_.verdict_note(); !note.empty()) context.note(note);
   if (inbox_) inbox_->fill(context, now_ns);

@@ -54,6 +54,10 @@ class JobNodes {
 
   // Lines for the user since the last call.
   std::vector<std::string> take_lines() { return traffic_.take_lines(); }
+  // Another agent follows ranks of the job on this host, as far as it is known here.
+  bool more_ranks_on_this_host() const;
+  // "" unless all that was seen here is taken in over there: then where the verdict of the whole job is.
+  std::string verdict_elsewhere() const;
   // Where the verdict of the whole job is, nodes that are late or missing, what was lost on the way.
   void fill(RunContext& context, uint64_t now_ns) const;
 

@@ -183,6 +183,10 @@ void NodeInbox::judge(Engine& engine) const {
     for (const Finding& finding : node.host.findings) engine.add_external(finding);
 }
 
+bool NodeInbox::hears_from(const std::string& hostname) const {
+  return std::ranges::any_of(nodes_, [&](const auto& known) { return known.second.state.hostname == hostname; });
+}
+
 std::vector<NodeInbox::NodeState> NodeInbox::states() const {
   std::vector<NodeState> out;
   for (const auto& [node, known] : nodes_) out.push_back(known.state);

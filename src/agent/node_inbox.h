@@ -56,6 +56,7 @@ class NodeInbox {
   void judge(Engine& engine) const;
 
   size_t nodes() const { return nodes_.size(); }
+  bool hears_from(const std::string& hostname) const;
   std::vector<NodeState> states() const;
   // Nodes, what is late or missing, what was lost on the way, into what a snapshot says.
   void fill(RunContext& context, uint64_t now_ns) const;

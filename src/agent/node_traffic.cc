@@ -131,13 +131,16 @@ bool NodeTraffic::can_deliver() const { return uplink_ && uplink_->state() != No
 
 std::vector<std::string> NodeTraffic::take_lines() { return std::exchange(lines_, {}); }
 
+std::string NodeTraffic::verdict_place() const {
+  if (role_ != Role::kSends || !was_up_) return "";
+  const std::string node = theirs_.node.empty() ? place_text(theirs_.place) : theirs_.node;
+  return node + (theirs_.run_dir.empty() ? "" : ": " + theirs_.run_dir);
+}
+
 std::string NodeTraffic::verdict_note() const {
   if (role_ != Role::kSends) return "";
+  if (was_up_) return "the verdict of the whole job is on " + verdict_place();
   const std::string where = place_text(theirs_.place);
-  if (was_up_) {
-    const std::string node = theirs_.node.empty() ? where : theirs_.node;
-    return "the verdict of the whole job is on " + node + (theirs_.run_dir.empty() ? "" : ": " + theirs_.run_dir);
-  }
   const std::string why = uplink_ ? uplink_->reason() : "";
   return "this is the verdict of this node alone: the aggregator on " + where + " was not reached" +
          (why.empty() ? "" : ": " + why);

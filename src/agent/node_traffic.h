@@ -63,6 +63,10 @@ class NodeTraffic {
   std::vector<std::string> take_lines();
   // Of a node that sends: where the job's verdict is, or why it knows nothing of this node. "" otherwise.
   std::string verdict_note() const;
+  // Of a node that sends: the aggregator's host name, "" where it is not told.
+  const std::string& aggregator_host() const { return theirs_.node; }
+  // Of a node that sends and was heard: the aggregator's node and run folder, "node0: /logs/run". "" otherwise.
+  std::string verdict_place() const;
 
  private:
   void look_at_notes();

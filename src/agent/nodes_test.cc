@@ -318,6 +318,13 @@ TEST_F(Nodes, ARankThatWorksOnTheOtherNodeIsWaitedForInPatience) {
   EXPECT_FALSE(zero.verdict()) << zero.verdict()->title;
 }
 
+TEST_F(Nodes, AgentsOfOneHostAreKnownByItsName) {
+  EXPECT_FALSE(inbox_->hears_from("node1"));
+  train(20);
+  EXPECT_TRUE(inbox_->hears_from("node1"));
+  EXPECT_FALSE(inbox_->hears_from("node0"));
+}
+
 TEST_F(Nodes, WhatTheOtherNodeFindsAboutItsHostIsSaid) {
   train(60);
   Finding finding = Finding::of(FindingKind::kCpuContention);

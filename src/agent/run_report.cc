@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "base/file.h"
 #include "base/subprocess.h"
+#include "base/text_format.h"
 
 namespace stepscope {
 namespace {
@@ -30,6 +32,14 @@ void collect_off_notes(const std::string& folder, std::vector<std::string>& out)
   for (const auto& [reason, count] : reasons) {
     out.push_back("recorder: " + reason + (count > 1 ? " (" + std::to_string(count) + " processes)" : ""));
   }
+}
+
+// Launchers that start ranks on other hosts by a daemon there: no child of ours, and our shared memory is not theirs.
+std::string launcher_over_hosts(const std::vector<std::string>& command) {
+  constexpr std::string_view kLaunchers[] = {"srun", "mpirun", "mpiexec", "mpiexec.hydra", "jsrun", "aprun", "flux"};
+  if (command.empty()) return "";
+  const std::string program = command[0].substr(command[0].rfind('/') + 1);
+  return std::ranges::find(kLaunchers, std::string_view(program)) != std::end(kLaunchers) ? program : "";
 }
 
 nlohmann::json rank_json(const RankLife& life) {
@@ -76,6 +86,12 @@ Snapshot final_snapshot(Pipeline& pipeline, const HostWatch& host, const JobNode
   nodes.fill(context, end.end_ns);
   Snapshot snapshot = assemble(pipeline.engine(), context);
   snapshot.run.status = run_status(snapshot, pipeline, end);  // a hang that was found is a part of it
+  const std::string launcher = launcher_over_hosts(config.command);
+  if (!launcher.empty() && snapshot.run.ranks_seen < std::max(1, snapshot.run.world_size))
+    snapshot.observer.notes.push_back(
+        formatted("ranks that {} starts on other hosts are not seen from here: put stepscope run behind it ({} … "
+                  "stepscope run …)",
+                  launcher, launcher));
   return snapshot;
 }
 

@@ -162,6 +162,7 @@ struct HostFacts {
   std::vector<RankProcess> ranks;        // by rank; ranks that ended stay
   std::vector<DeviceFacts> devices;      // only those that ranks use
   uint64_t processes_not_followed = 0;   // beyond the bound
+  bool more_ranks = false;               // the job has ranks here that another agent follows (srun stepscope run …)
   std::vector<std::string> unavailable;  // "signal: reason", each once
 };
 

@@ -105,7 +105,9 @@ TEST(NodeTraffic, AWishOpensTheDoorAndAnOfferIsFollowed) {
   EXPECT_EQ(one.traffic->role(), Role::kSends);
   EXPECT_EQ(zero.taken, (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(one.traffic->verdict_note(), "the verdict of the whole job is on node-0: /logs/run");
+  EXPECT_EQ(one.traffic->verdict_place(), "node-0: /logs/run");
   EXPECT_EQ(zero.traffic->verdict_note(), "");
+  EXPECT_EQ(zero.traffic->verdict_place(), "");
 }
 
 TEST(NodeTraffic, AnAgentThatIsStartedAgainIsFoundWhereItWas) {

@@ -28,7 +28,12 @@ bool same_ranks(const Finding& a, const Finding& b) {
                      [&](int r) { return std::find(b.ranks.begin(), b.ranks.end(), r) != b.ranks.end(); });
 }
 
-bool takes_cores(const Finding& f) { return f.kind == FindingKind::kCpuContention || f.kind == FindingKind::kHighCpu; }
+bool takes_cores(const Finding& f) { return f.kind == FindingKind::kCpuContention; }
+
+// All ranks alike: who is late beyond that comes first.
+bool of_a_full_host(const Finding& f) {
+  return takes_cores(f) && (f.cause == Cause::kOtherProcesses || f.cause == Cause::kOwnProcesses);
+}
 
 // The sum of what lies between the steps holds what stops one rank there now and then.
 bool is_part_of(const Finding& sum, const Finding& f) {
@@ -62,7 +67,8 @@ bool stands_apart(const Finding& f) {
 int place(const Finding& f) {
   if (f.kind == FindingKind::kUnexplainedLoss) return 3;
   if (f.kind == FindingKind::kWaitHeavy) return 1;
-  return has(f.kind.id(), kSumsUp) ? 2 : f.section == SectionName::kSystem ? 1 : 0;
+  if (has(f.kind.id(), kSumsUp)) return 2;
+  return f.section == SectionName::kSystem || of_a_full_host(f) ? 1 : 0;
 }
 
 class Ledger {
@@ -130,7 +136,6 @@ Claim claim_of(const Finding& f) {
   switch (f.kind.id()) {
     case FindingKind::kBetweenStepsHeavy: return kBetween;
     case FindingKind::kCpuContention:
-    case FindingKind::kHighCpu:
       return f.phase.empty() ? kCompute | kWaiting | bit_of(Category::kCommTransfer) : claim_of_phase(f.phase);
     case FindingKind::kStepTimeChange:
     case FindingKind::kStepTimeDrift:

@@ -70,6 +70,15 @@ TEST(Explanation, ARankThatHasNoCoreIsSlowInAllItDoes) {
   EXPECT_EQ(share_out(another), (Roots{-1, -1}));  // of another rank
 }
 
+// Who is late although all ranks share the host is named before the host is.
+TEST(Explanation, AFullHostComesAfterTheRankThatIsLateOnIt) {
+  std::vector<Finding> said = {job(kCpuContention, Category::kUnattributed, 0.4),
+                               ranks(kComputeStraggler, {1}, Category::kBackward, 0.25, Cause::kSameWorkSlower)};
+  said[0].phase.clear(), said[0].cause = Cause::kOwnProcesses;
+  EXPECT_EQ(share_out(said), (Roots{-1, -1}));
+  EXPECT_DOUBLE_EQ(said[1].cost_share, 0.25);
+}
+
 // Ranks that take turns at having no core wait for each other. What is lost in other ways stays open.
 TEST(Explanation, WaitingForRanksWithoutACoreIsNoLossOfItsOwn) {
   std::vector<Finding> said = {job(kUnexplainedLoss, Category::kStragglerWait, 0.2),

@@ -80,6 +80,7 @@ double seconds_of(const Window& window) {
 }
 
 std::optional<double> cores_of_ranks(const HostFacts& facts) {
+  if (facts.more_ranks) return std::nullopt;
   std::optional<double> sum;
   for (const RankProcess& r : facts.ranks) {
     const Window w = steady_window(r);

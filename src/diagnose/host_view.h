@@ -37,7 +37,7 @@ double seconds_of(const Window& window);
 
 // Medians over the steps' time: what its cores are asked for (analyze/host_load.h).
 HostLoad load_of(const HostFacts& facts);
-// Cores that the ranks and what they started use; nullopt when not sampled.
+// Cores that the ranks and what they started use; nullopt when not sampled, or not all of them are followed.
 std::optional<double> cores_of_ranks(const HostFacts& facts);
 
 }  // namespace stepscope::host

@@ -1,8 +1,10 @@
-// HIGH_CPU: the cores of the host are used up. CPU_CONTENTION: the main thread of a rank is ready to run and has no
-// core (a neighbour, an affinity that is too narrow, a cgroup quota). The time that a rank waits for a core is measured
-// by the kernel (run-queue delay), so it is also the cost; what a healthy rank on a full machine waits is taken off.
+// HIGH_CPU: the cores of the host are used up, a state. CPU_CONTENTION: the main thread of a rank is ready to run and
+// has no core (a full host, a neighbour, an affinity that is too narrow, a cgroup quota). The time that a rank waits
+// for a core is measured by the kernel (run-queue delay), so it is also the cost; what a healthy rank on a full machine
+// waits is taken off.
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "analyze/robust.h"
 #include "base/text_format.h"
@@ -82,39 +84,60 @@ bool saturated(const HostFacts& facts, const HostThresholds& limits) {
          share_at_least(v, limits.cpu_saturated_share) >= limits.sustained_share;
 }
 
-void high_cpu(const RuleInput& in, const std::vector<Delay>& delays, std::vector<Finding>& out) {
+// Who uses the cores, where it is known what the ranks and their children use.
+std::optional<double> cores_of_others(const HostFacts& facts) {
+  const auto ours = cores_of_ranks(facts);
+  if (!ours) return std::nullopt;
+  return std::max(0.0, median(values_in(facts.host.cpu_share, steady_window(facts))) * facts.cores - *ours);
+}
+
+void blame_for_cores(FindingBuilder& f, const RuleInput& in) {
   const HostFacts& facts = *in.host;
-  const HostThresholds& limits = *in.host_limits;
-  const Window window = steady_window(facts);
+  f.action("Run fewer processes or threads on this host (loader workers, OMP_NUM_THREADS), or use one with more cores");
+  const auto others = cores_of_others(facts);
+  if (!others) return;
+  f.evidence("ranks_cpu_cores", *cores_of_ranks(facts)).evidence("other_processes_cpu_cores", *others);
+  if (*others < in.host_limits->other_processes_share * facts.cores) {
+    f.caused_by(Cause::kOwnProcesses);
+    return;
+  }
+  f.caused_by(Cause::kOtherProcesses)
+      .action(formatted("Other programs on this host use {:.1f} cores: end them or give the job a host of its own",
+                        *others));
+}
+
+// That a host is busy is a state and costs nothing by itself.
+void high_cpu(const RuleInput& in, std::vector<Finding>& out) {
+  const HostFacts& facts = *in.host;
   FindingBuilder f = in.finding(FindingKind::kHighCpu);
   f.about_job();
-  const double busy = median(values_in(facts.host.cpu_share, window));
-  const double delay = median_delay(delays);
-  const double lost = std::max(0.0, delay - limits.run_delay_normal_share);
-  f.costs(lost, lost * seconds_of(window))
-      .coverage(facts.ranks.empty() ? 0 : static_cast<double>(delays.size()) / static_cast<double>(facts.ranks.size()))
-      .title(delays.empty()
-                 ? formatted("The {} cores of the host are {:.0f} % busy", facts.cores, 100 * busy)
-                 : formatted("The {} cores of the host are {:.0f} % busy; ranks wait {:.0f} % of the time for a core",
-                             facts.cores, 100 * busy, 100 * delay))
-      .action(
-          "Run fewer processes or threads on this host (loader workers, OMP_NUM_THREADS), or use one with more cores")
+  const double busy = median(values_in(facts.host.cpu_share, steady_window(facts)));
+  f.title(formatted("The {} cores of the host are {:.0f} % busy", facts.cores, 100 * busy))
       .evidence("cpu_share", busy)
       .evidence("cores", facts.cores);
-  if (const auto ours = cores_of_ranks(facts)) {
-    const double others = std::max(0.0, busy * facts.cores - *ours);
-    f.evidence("ranks_cpu_cores", *ours)
-        .evidence("other_processes_cpu_cores", others)
-        .caused_by(others >= limits.other_processes_share * facts.cores ? Cause::kOtherProcesses
-                                                                        : Cause::kOwnProcesses);
-    if (f->cause == Cause::kOtherProcesses) {
-      f.action(formatted("Other programs on this host use {:.1f} cores: end them or give the job a host of its own",
-                         others));
-    }
-  }
-  if (!delays.empty()) f.evidence("run_delay_share", delay);
+  blame_for_cores(f, in);
   if (const auto load = facts.host.load1.last_or_null()) f.evidence("load1", *load);
   if (const auto psi = facts.host.cpu_pressure_share.mean_or_null()) f.evidence("cpu_pressure_share", *psi);
+  out.push_back(f);
+}
+
+// What the ranks wait for a core because all of them are busy.
+void no_free_core(const RuleInput& in, const std::vector<Delay>& delays, std::vector<Finding>& out) {
+  const HostFacts& facts = *in.host;
+  const double delay = median_delay(delays);
+  const double lost = delay - in.host_limits->run_delay_normal_share;
+  if (lost <= 0) return;
+  const Window window = steady_window(facts);
+  FindingBuilder f = in.finding(FindingKind::kCpuContention);
+  f.about_job()
+      .pattern("chronic")
+      .costs(lost, lost * seconds_of(window))
+      .coverage(static_cast<double>(delays.size()) / static_cast<double>(facts.ranks.size()))
+      .title(formatted("Ranks wait {:.0f} % of the time for a core: all {} of the host are busy", 100 * delay,
+                       facts.cores))
+      .evidence("run_delay_share", delay)
+      .evidence("cpu_share", median(values_in(facts.host.cpu_share, window)));
+  blame_for_cores(f, in);
   out.push_back(f);
 }
 
@@ -154,7 +177,7 @@ void one_rank(const Delay& d, double others, const RuleInput& in, std::vector<Fi
 
 bool contended(const Delay& d, const std::vector<Delay>& delays, double others, bool full,
                const HostThresholds& limits) {
-  if (full && delays.size() == 1) return false;  // HIGH_CPU says it; no rank to compare with
+  if (full && delays.size() == 1) return false;  // no rank to compare with
   const double excess = d.share - std::max(others, limits.run_delay_normal_share);
   if (excess < (full ? limits.run_delay_saturated_excess_share : limits.run_delay_excess_share)) return false;
   if (d.share < limits.run_delay_over_others * others) return false;
@@ -258,7 +281,10 @@ void judge_host_cpu(const RuleInput& in, std::vector<Finding>& out) {
   const HostThresholds& limits = *in.host_limits;
   const std::vector<Delay> delays = delays_of(facts, limits);
   const bool full = saturated(facts, limits);
-  if (full) high_cpu(in, delays, out);
+  if (full) {
+    high_cpu(in, out);
+    no_free_core(in, delays, out);
+  }
   const std::vector<int> held = throttled(in, delays, out);
   bool any = !held.empty();
   std::vector<int> named = held;  // with their cause

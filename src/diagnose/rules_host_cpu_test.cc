@@ -22,7 +22,7 @@ TEST(HighCpu, OnBothSidesOfItsThreshold) {
   EXPECT_EQ(system_section(f, all).diagnosis, FindingKind::kHighCpu);
 }
 
-TEST(HighCpu, TheTimeThatRanksWaitIsItsCost) {
+TEST(CpuContention, OnAFullHostTheTimeThatRanksWaitIsItsCost) {
   HostFacts f = healthy(2);
   f.host.cpu_share = flat(120, 1.0);
   for (RankProcess& r : f.ranks) {
@@ -30,11 +30,16 @@ TEST(HighCpu, TheTimeThatRanksWaitIsItsCost) {
     r.cpu_cores = flat(120, 4);
   }
   const auto all = judge(f);
-  ASSERT_EQ(kinds(all), "HIGH_CPU/own_processes ");
+  ASSERT_EQ(kinds(all), "CPU_CONTENTION/own_processes HIGH_CPU/own_processes ");
   EXPECT_NEAR(all[0].cost_share, 0.12, 1e-9);
   EXPECT_EQ(all[0].severity, Severity::kWarn);
+  EXPECT_TRUE(all[0].job_scope);
+  EXPECT_EQ(all[1].cost_share, 0);
+  EXPECT_EQ(all[1].severity, Severity::kInfo);
   for (RankProcess& r : f.ranks) r.run_delay_share = flat(120, 0.30);
   EXPECT_EQ(judge(f).at(0).severity, Severity::kCrit);
+  for (RankProcess& r : f.ranks) r.cpu_cores = flat(120, 1);
+  EXPECT_EQ(kinds(judge(f)), "CPU_CONTENTION/other_processes HIGH_CPU/other_processes ");
 }
 
 TEST(HighCpu, StartUpAndTeardownDoNotCount) {
@@ -47,6 +52,15 @@ TEST(HighCpu, StartUpAndTeardownDoNotCount) {
   f.host.cpu_share = series(120, [](double s) { return s < 45 ? 0.3 : 1.0; });
   for (RankProcess& r : f.ranks) r.steps = series(120, [](double s) { return std::min(s, 40.0); });
   EXPECT_SILENT(f);
+}
+
+TEST(CpuContention, RanksThatAnotherAgentFollowsAreNoOtherPrograms) {
+  HostFacts f = healthy(2);
+  f.host.cpu_share = flat(120, 1.0);
+  for (RankProcess& r : f.ranks) r.run_delay_share = flat(120, 0.3);
+  ASSERT_EQ(kinds(judge(f)), "CPU_CONTENTION/other_processes HIGH_CPU/other_processes ");
+  f.more_ranks = true;
+  EXPECT_EQ(kinds(judge(f)), "CPU_CONTENTION/ HIGH_CPU/ ");
 }
 
 TEST(CpuContention, NamesTheRankThatWaitsForItsCore) {

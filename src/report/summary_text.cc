@@ -38,4 +38,14 @@ std::string summary_text(const Snapshot& s, const TextOptions& options) {
   return out.text(options.color);
 }
 
+std::string node_text(const Snapshot& s, const std::string& verdict_place, const TextOptions& options) {
+  TextPage out(static_cast<size_t>(std::clamp(options.columns, 60, 400)));
+  const Page page = build_page(s, kTextPage);
+  out.line({{"stepscope  ", ink::kBold}, {page.run_name, ink::kBold}});
+  out.phrases("", page.run, 0, page.ended_badly ? ink::kYellow : ink::kDim);
+  out.paragraph("  Verdict", "of the whole job: " + verdict_place, kMargin);
+  if (!options.folder.empty()) out.paragraph("  Here", "stepscope report " + options.folder, kMargin, ink::kCyan);
+  return out.text(options.color);
+}
+
 }  // namespace stepscope

@@ -14,4 +14,8 @@ inline constexpr size_t kMaxRankRows = 16;
 
 std::string summary_text(const Snapshot& snapshot, const TextOptions& options = {});
 
+// What a node's terminal shows when its part is told elsewhere: how the run went here, and where the verdict is
+// ("node0: /logs/run"). Half a job's page beside the whole one would only be read as a second verdict.
+std::string node_text(const Snapshot& snapshot, const std::string& verdict_place, const TextOptions& options = {});
+
 }  // namespace stepscope

@@ -135,6 +135,15 @@ TEST(SummaryText, FilesAreNamedWhenKnown) {
   EXPECT_TRUE(has(text, "  Files   logs/demo"));
 }
 
+TEST(SummaryText, ANodeWhoseVerdictIsElsewhereSaysWhere) {
+  const std::string text = node_text(examples::straggler(), "node0: /logs/run", {.folder = "/logs/run-2"});
+  EXPECT_TRUE(has(text, "completed")) << text;
+  EXPECT_TRUE(has(text, "Verdict of the whole job: node0: /logs/run")) << text;
+  EXPECT_TRUE(has(text, "stepscope report /logs/run-2")) << text;
+  EXPECT_FALSE(has(text, "STRAGGLER")) << text;
+  EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 5) << text;
+}
+
 TEST(SummaryText, ColourOnlyWhenAskedAndItChangesNoText) {
   const std::string plain = summary_text(examples::gpu_job());
   EXPECT_EQ(plain.find('\x1b'), std::string::npos);

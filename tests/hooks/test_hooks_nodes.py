@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -14,14 +13,9 @@ import pytest
 from hook_jobs import JOBS
 
 from injected import Runner
+from jobs import free_port
 
 OFFER = {"host": "127.0.0.1", "port": 4711, "secret": "0123456789abcdef", "node": "n0", "run_dir": "/r"}
-
-
-def free_port() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
 
 
 class TwoNodes:

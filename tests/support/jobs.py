@@ -25,6 +25,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -79,6 +80,13 @@ def environment(*without: str, **extra: str) -> dict[str, str]:
     folders = dict.fromkeys(os.path.dirname(program) for program in (_binary(), python()))
     env["PATH"] = os.pathsep.join([*folders, env["PATH"]])
     return env | extra
+
+
+def free_port() -> str:
+    """A port of 127.0.0.1 that nobody had a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
 
 
 def summary(folder: Path) -> dict[str, Any] | None:
