@@ -1,5 +1,5 @@
 """What the fault bench runs: the fault lab (scripts/), jobs after public reports (reported/) and jobs whose writers did not know
-the rules (unseen/ to unseen6/), each with its truth in one shape."""
+the rules (unseen/ to unseen7/), each with its truth in one shape."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import judge
 
 HERE = Path(__file__).resolve().parent
-FAMILIES = ("lab", "reported", "unseen", "unseen2", "unseen3", "unseen4", "unseen5", "unseen6")
+FAMILIES = ("lab", "reported", "unseen", "unseen2", "unseen3", "unseen4", "unseen5", "unseen6", "unseen7")
 
 
 @dataclass(frozen=True)
