@@ -12,7 +12,6 @@
 // the device. Constant time per record.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <deque>
 #include <optional>

@@ -61,8 +61,13 @@ void tell_value(OpenRank& rank, const Event& e, int64_t) {
                     rank.loaders.epoch(), rank.life.steps == 0);
 }
 
+constexpr uint64_t kMostTensors = 1u << 24;  // of one optimizer: a record's bytes are not trusted
+
 void tell_scalar(OpenRank& rank, const Event& e, int64_t) {
-  rank.note_number(static_cast<ScalarOf>(e.a), std::bit_cast<double>(e.b), static_cast<int64_t>(e.c));
+  const auto what = static_cast<ScalarOf>(e.a);
+  rank.note_number(what, std::bit_cast<double>(e.b), static_cast<int64_t>(e.c));
+  if (what == ScalarOf::kLearningRate)
+    rank.parts.facts().trained_tensors += static_cast<uint32_t>(std::min<uint64_t>(e.d, kMostTensors));
 }
 
 void tell_exception(OpenRank& rank, const Event& e, int64_t t) {

@@ -1,45 +1,22 @@
 #include "align/name_book.h"
 
 #include <cstdint>
-#include <cstdlib>
 #include <functional>
 #include <string_view>
 
 #include "align/config_fact.h"
+#include "align/number_ranges.h"
 
 namespace stepscope {
 
 namespace {
-
-constexpr size_t kMaxGroupRanks = 1u << 20;  // a text from outside must not make millions of them
-
-// The ranks of "3", "0-7" or "0-56:8" at `p`; advances it. False at anything else.
-bool parse_ranks(const char*& p, std::vector<int>& ranks) {
-  auto number = [&](long& value) {
-    char* next = nullptr;
-    value = std::strtol(p, &next, 10);
-    const bool good = next != p && value >= 0 && value <= INT32_MAX;
-    p = next;
-    return good;
-  };
-  long first = 0, step = 1;
-  if (!number(first)) return false;
-  long last = first;
-  if (*p == '-' && (++p, !number(last))) return false;
-  if (*p == ':' && (++p, !number(step) || step == 0)) return false;
-  for (long rank = first; rank <= last && ranks.size() < kMaxGroupRanks; rank += step)
-    ranks.push_back(static_cast<int>(rank));
-  return true;
-}
 
 // "description|0,1,4-7"
 ProcessGroup parse_group(const std::string& text) {
   ProcessGroup group;
   const size_t bar = text.rfind('|');
   group.description = bar == std::string::npos ? "" : text.substr(0, bar);
-  const char* p = text.c_str() + (bar == std::string::npos ? 0 : bar + 1);
-  while (*p && parse_ranks(p, group.ranks))
-    if (*p) ++p;
+  group.ranks = parse_ranges(bar == std::string::npos ? text : text.substr(bar + 1));
   return group;
 }
 

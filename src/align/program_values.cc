@@ -41,6 +41,8 @@ void ProgramValues::computed(ScalarOf what, double value, StepFacts& step) {
   } else if (what == ScalarOf::kGradNorm) {
     step.grad_norm = value;
     if (!std::isfinite(value)) step.numerics |= kGradNormNotFinite;
+  } else if (what == ScalarOf::kLearningRate) {
+    step.learning_rate = value;
   }
 }
 

@@ -34,7 +34,8 @@ void Numerics::add(const StepRow& row) {
   add_skipped(row);
   add_scheduler(row);
   add_values(row);
-  replicas_.add(row);
+  replicas_.add(row, &Cell::grad_norm);
+  rates_.add(row, &Cell::learning_rate);
   add_left_out(row);
 }
 
@@ -42,7 +43,7 @@ void Numerics::begin_attempt() {
   if (!non_finite_.empty()) non_finite_.back().over = true;
   if (skipped_.first_step >= 0) skipped_.over = true;
   newest_skips_.clear();
-  replicas_ = Replicas(limits_.replicas);
+  replicas_ = rates_ = Replicas(limits_.replicas);
   newest_.clear();
   losses_.clear();
   norms_.clear();

@@ -67,7 +67,7 @@ class Numerics {
   static constexpr size_t kSkipWindow = 32;
   static constexpr size_t kMaxEpisodes = 8;
 
-  explicit Numerics(Limits limits) : limits_(limits), replicas_(limits.replicas) {}
+  explicit Numerics(Limits limits) : limits_(limits), replicas_(limits.replicas), rates_(limits.replicas) {}
 
   void add(const StepRow& row);
   // The job's ranks start anew: what was going on is over, who is a replica of whom is learned again.
@@ -78,7 +78,8 @@ class Numerics {
   uint64_t episodes() const { return episodes_; }
   const SkippedPhase& skipped() const { return skipped_; }  // the newest; first_step -1 = none
   const SchedulerPace& scheduler() const { return scheduler_; }
-  const Replicas& replicas() const { return replicas_; }
+  const Replicas& replicas() const { return replicas_; }                // by their gradient norms
+  const Replicas& rates() const { return rates_; }                      // by their learning rates
   const std::map<int, LeftOut>& left_out() const { return left_out_; }  // by rank
   const std::map<int, SpikeTrack>& losses() const { return losses_; }
   const std::map<int, SpikeTrack>& norms() const { return norms_; }
@@ -98,7 +99,7 @@ class Numerics {
   SkippedPhase skipped_;
   std::vector<bool> newest_skips_;
   SchedulerPace scheduler_;
-  Replicas replicas_;
+  Replicas replicas_, rates_;
   struct Counted {
     int rank = -1;
     uint32_t backwards = 0, collectives = 0, optimizer_steps = 0;

@@ -12,11 +12,11 @@ bool near(double a, double b, double share) { return std::abs(a - b) <= share * 
 
 }  // namespace
 
-void Replicas::add(const StepRow& row) {
+void Replicas::add(const StepRow& row, std::optional<double> Cell::* figure) {
   Norms norms;
   for (const Cell& cell : row.cells)
-    if (cell.grad_norm && std::isfinite(*cell.grad_norm) && *cell.grad_norm > 0)
-      norms.emplace_back(*cell.grad_norm, cell.rank);
+    if (const auto& value = cell.*figure; value && std::isfinite(*value) && *value > 0)
+      norms.emplace_back(*value, cell.rank);
   if (norms.size() < 2) return;
   std::sort(norms.begin(), norms.end());
   if (learned_ < limits_.learned_steps) return learn(norms);

@@ -1,6 +1,7 @@
-// Which ranks are replicas of each other, by their gradient norms: after the gradients were averaged, replicas have the
-// same. Who has the same norm as whom is learned in the first steps (with tensor or pipeline parallel ranks only those
-// of one data parallel group); a replica whose norm differs from then on no longer trains the same model.
+// Which ranks are replicas of each other, by a figure that replicas share: the gradient norm after the gradients were
+// averaged, or the learning rate. Who has the same one as whom is learned in the first steps (with tensor or pipeline
+// parallel ranks only those of one data parallel group); a replica whose figure differs from then on no longer trains
+// the same model. Below, "norm" is that figure.
 //
 // A plain value, fed row by row. O(ranks log ranks) per row, O(ranks) memory.
 #pragma once
@@ -8,6 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "align/step_table.h"
@@ -33,7 +36,7 @@ class Replicas {
 
   explicit Replicas(Limits limits) : limits_(limits) {}
 
-  void add(const StepRow& row);
+  void add(const StepRow& row, std::optional<double> Cell::* figure);
 
   // Of the set of replicas that differs longest; first_step -1 = none does.
   Divergence divergence() const;

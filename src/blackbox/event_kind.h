@@ -65,7 +65,8 @@ enum class Edge : uint8_t { kMark = 0, kBegin = 1, kEnd = 2 };
                          d = bytes allocated since the previous memory mark */                                       \
   X(LoaderEnd, 39)    /* span: the workers of an iterator are told to end and waited for; a = loader id */             \
   X(Scalar, 40)       /* mark: a number that training itself computes; a = ScalarOf, b = bits of a double, c = host     \
-                         time at which the program had it where a device tells it later, else 0 */
+                         time at which the program had it where a device tells it later, else 0; d, of a learning rate: \
+                         tensors that the optimizer has a state of, or else of its groups */
 // clang-format on
 
 enum class Kind : uint8_t {
@@ -98,8 +99,9 @@ enum class ProcessEvent : uint64_t {
   kExec = 4,
 };
 
-// Of what a Scalar tells: the tensor that backward was called on; the norm that torch.nn.utils computed.
-enum class ScalarOf : uint64_t { kLoss = 1, kGradNorm = 2 };
+// Of what a Scalar tells: the tensor that backward was called on; the norm that torch.nn.utils computed; the learning
+// rate of the first group of parameters, as the optimizer steps.
+enum class ScalarOf : uint64_t { kLoss = 1, kGradNorm = 2, kLearningRate = 3 };
 
 enum class RendezvousPlace : uint64_t { kDistributedDataParallel = 1 };  // its constructor
 

@@ -2,7 +2,10 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
+#include <vector>
 
+#include "align/number_ranges.h"
 #include "base/text_format.h"
 #include "diagnose/rules_advice.h"
 #include "diagnose/small_operators.h"
@@ -16,7 +19,8 @@ void threads(const RuleInput& in, std::vector<Advice>& out) {
     if (host.ranks < 2 || host.threads <= host.cores) continue;
     out.push_back(
         {Cause::kThreads,
-         formatted("{} ranks with {:.0f} threads in all share {:.0f} cores", host.ranks, host.threads, host.cores),
+         formatted("{} ranks with {:.0f} threads in all share {:.0f} core{}", host.ranks, host.threads, host.cores,
+                   host.cores == 1 ? "" : "s"),
          formatted("OMP_NUM_THREADS={:.0f}, or torch.set_num_threads", std::max(1.0, host.cores / host.ranks)),
          {{"threads", {}, host.threads, {}, ""}, {"cores", {}, host.cores, {}, ""}, {"host", {}, {}, {}, host.host}}});
     return;
@@ -55,15 +59,40 @@ void destroy_process_group(const RuleInput& in, std::vector<Advice>& out) {
 
 }  // namespace
 
+namespace {
+
+// Ranks that are bound to cores of their own share none: together they have the union, unless a quota allows less.
+class CoresOfHost {
+ public:
+  void add(const ConfigFact& fact) {
+    const double cores = number(fact, "cores", 0);
+    const std::vector<int> cpus = parse_ranges(text(fact, "cpus"));
+    most_ = std::max(most_, cores);
+    by_affinity_ = by_affinity_ && !cpus.empty() && static_cast<double>(cpus.size()) <= cores;
+    all_.insert(cpus.begin(), cpus.end());
+  }
+  double count() const { return by_affinity_ ? static_cast<double>(all_.size()) : most_; }
+
+ private:
+  bool by_affinity_ = true;
+  double most_ = 0;
+  std::set<int> all_;
+};
+
+}  // namespace
+
 std::vector<ThreadsAndCores> threads_by_host(const RuleInput& in) {
   std::map<std::string, ThreadsAndCores> hosts;
+  std::map<std::string, CoresOfHost> cores;
   for (const auto& [rank, life] : *in.lives) {
     const ConfigFact* fact = Configuration(life).find("threads");
     if (!fact) continue;
     ThreadsAndCores& host = hosts[life.hostname];
     host.host = life.hostname;
     host.threads += number(*fact, "torch", 0);
-    host.cores = std::max(host.cores, number(*fact, "cores", 0));
+    CoresOfHost& here = cores[life.hostname];
+    here.add(*fact);
+    host.cores = here.count();
     ++host.ranks;
   }
   std::vector<ThreadsAndCores> out;

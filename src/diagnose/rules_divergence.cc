@@ -2,6 +2,9 @@
 // were equal and then differ step after step, some rank trains on gradients that the others do not have, and the
 // replicas drift apart. Losses differ between ranks by nature and are no evidence.
 //
+// Or replicas whose optimizers step with different learning rates: DDP and FSDP average gradients, not what is done
+// with them.
+//
 // Or a rank that left an optimizer's step out which the others took: gradients are averaged, steps are not.
 //
 // Or parameters of a model in DDP that train and that DDP does not average, and whose values differ between ranks.
@@ -82,10 +85,44 @@ bool judge_left_out(const RuleInput& in, std::vector<Finding>& out) {
   return true;
 }
 
+// Ranks with the same rate at first may still train different models, each by a schedule of its own.
+bool are_replicas(const RuleInput& in, const std::vector<int>& ranks) {
+  return std::all_of(ranks.begin(), ranks.end(), [&](int rank) {
+    const auto life = in.lives->find(rank);
+    return life != in.lives->end() && Configuration(life->second).data_ranks() >= in.world;
+  });
+}
+
+bool judge_learning_rates(const RuleInput& in, std::vector<Finding>& out) {
+  const Replicas::Divergence d = in.numerics->rates().divergence();
+  if (d.first_step < 0 || !are_replicas(in, d.members)) return false;
+  FindingBuilder f = in.finding(FindingKind::kRankDivergence);
+  const bool some = !d.different.empty();
+  if (some)
+    f.about(d.different);
+  else
+    f.about_job();
+  f.graded(Severity::kWarn).from(d.first_step).until(d.last_step).confidence(0.95);
+  out.push_back(
+      f.title(some ? formatted("The optimizer of {} steps with a learning rate of {:.3g}, those of the other replicas "
+                               "with {:.3g}, since step {}",
+                               format_ranks(d.different), d.other, d.norm, d.first_step)
+                   : formatted("The optimizers of the replicas step with different learning rates since step {} "
+                               "({:.3g} and {:.3g})",
+                               d.first_step, d.norm, d.other))
+          .action(
+              "Let all ranks decide alike: all-reduce the metric that ReduceLROnPlateau is given, or the flag by which "
+              "the rate is changed; then restart from a checkpoint before it, since the parameters differ by now")
+          .evidence("learning_rate", d.other, some ? std::optional<int>(d.different.front()) : std::nullopt, d.norm)
+          .evidence("differing_steps", static_cast<double>(d.steps))
+          .evidence("replicas", format_ranks(d.members)));
+  return true;
+}
+
 }  // namespace
 
 void judge_divergence(const RuleInput& in, std::vector<Finding>& out) {
-  if (judge_outside_ddp(in, out) || !in.numerics || judge_left_out(in, out)) return;
+  if (judge_outside_ddp(in, out) || !in.numerics || judge_left_out(in, out) || judge_learning_rates(in, out)) return;
   const Replicas::Divergence d = in.numerics->replicas().divergence();
   if (d.first_step < 0) return;
   FindingBuilder f = in.finding(FindingKind::kRankDivergence);

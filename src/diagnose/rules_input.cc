@@ -1,12 +1,14 @@
 // INPUT_BOUND: the training waits for batches. Where workers load, the queue that a fetch leaves behind tells two
-// things apart: batches lie ready and the time goes into taking one over from its worker (no loader could be faster:
-// info), or the queue is empty and the loader is behind (cost). Of a loader that is behind, batches that wait out of
-// order tell one slow sample that blocks the others (head_of_line) from a supply that is too small: none of the batches
-// is finished (rate_deficit). Where they wait behind the same worker's batches turn by turn, it is that worker
-// (worker_skew). A queue that tells neither leaves the cause open.
+// things apart: batches lie ready and the time goes into taking one over from its worker (no loader could be faster;
+// a loss where it takes longer than a few tensors do), or the queue is empty and the loader is behind (cost). Of a
+// loader that is behind, batches that wait out of order tell one slow sample that blocks the others (head_of_line) from
+// a supply that is too small: none of the batches is finished (rate_deficit). Where they wait behind the same worker's
+// batches turn by turn, it is that worker (worker_skew). A queue that tells neither leaves the cause open.
 
 #include <algorithm>
+#include <functional>
 #include <optional>
+#include <string>
 
 #include "analyze/worker_turns.h"
 #include "base/text_format.h"
@@ -124,6 +126,22 @@ void tell_cause(const RuleInput& in, FindingBuilder& f) {
   }
 }
 
+Finding handed_over(const RuleInput& in, double share, double per_step_ms,
+                    const std::function<double(const Cell&)>& ms_of) {
+  const bool usual = per_step_ms < in.limits->input_handover_ms;
+  FindingBuilder f = in.of_job(FindingKind::kInputBound, Category::kInputWait, share,
+                               usual ? Severity::kInfo : in.share_severity(share), ms_of);
+  f.caused_by(Cause::kHandover)
+      .title(formatted("The loader is ahead, but taking a batch over from its worker costs {} per step ({})",
+                       format_ms(per_step_ms), format_percent(share)));
+  const std::string pinned = in.on_device() ? " or take them over in another thread (pin_memory=True)" : "";
+  f.action(
+      "Hand over fewer and larger tensors per batch: each one comes through a file of its own, so join lists of "
+      "small ones in collate_fn" +
+      pinned + "; cheap samples need no workers");
+  return f;
+}
+
 }  // namespace
 
 void judge_input(const RuleInput& in, std::vector<Finding>& out) {
@@ -142,15 +160,7 @@ void judge_input(const RuleInput& in, std::vector<Finding>& out) {
                .goes_on = f->cause == Cause::kInProcess});
     out.push_back(f);
   } else if (in.share_severity(handover) != Severity::kInfo) {
-    FindingBuilder f =
-        in.of_job(FindingKind::kInputBound, Category::kInputWait, handover, Severity::kInfo, handover_ms);
-    f.caused_by(Cause::kHandover)
-        .title(formatted("The loader is ahead, but taking a batch over from its worker costs {} per step ({})",
-                         format_ms(in.per_step_ms(handover_ms)), format_percent(handover)))
-        .action(
-            "Pin_memory=True takes batches over in another thread; fewer and larger tensors per batch cost less; cheap "
-            "samples need no workers");
-    out.push_back(f);
+    out.push_back(handed_over(in, handover, in.per_step_ms(handover_ms), handover_ms));
   }
 }
 

@@ -2,13 +2,15 @@
 // than most. RuleInput on own time (waiting for other ranks left out) of the lower median over ranks, so that one slow
 // rank is no trend; steps with an event of their own (compile, checkpoint, validation, epoch start) are left out.
 //
-// Cause by evidence: more_work where the batches (analyze/batch_size.h) grew with the time, or the time follows their
-// size from step to step; host_slower where everything that the host does grew alike
-// (analyze/spread.h), which no change of the program does; else it is not known.
+// Cause by evidence: more_work where the batches (analyze/batch_size.h) grew with the time, the time follows their
+// size from step to step, or more tensors are trained since then; host_slower where everything that the host does grew
+// alike (analyze/spread.h), which no change of the program does; else it is not known.
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <tuple>
+#include <utility>
 
 #include "analyze/batch_size.h"
 #include "analyze/correlation.h"
@@ -24,6 +26,7 @@ namespace stepscope {
 namespace {
 
 constexpr size_t kLevelSteps = 32;
+constexpr size_t kNearSteps = 3;  // of a change, that comes with it
 
 double own_ms(const Cell& cell) { return cell.own_ms(); }
 
@@ -134,6 +137,17 @@ double batch_factor(const Rows& rows, const Trend& trend) {
   return before > 0 && after > 0 ? after / before : std::nan("");
 }
 
+// From one step on the optimizers train more tensors: layers were unfrozen, or came into the model.
+std::optional<std::pair<double, double>> more_trained(const Rows& rows, const Trend& trend) {
+  const auto tensors = [](const Cell& cell) { return static_cast<double>(cell.trained_tensors); };
+  if (trend.drifts) return std::nullopt;
+  const auto [before, after] = levels(rows, trend, tensors);
+  const size_t left = trend.from >= kNearSteps ? trend.from - kNearSteps : 0,
+               right = std::min(trend.from + kNearSteps, rows.size() - 1);
+  const bool there = RuleInput::of_row(*rows.rows[left], tensors) < RuleInput::of_row(*rows.rows[right], tensors);
+  return before > 0 && after > before && there ? std::optional(std::pair(before, after)) : std::nullopt;
+}
+
 // Lengths that vary from step to step explain steps that do: how well the time goes with the size, where both are
 // known.
 double size_correlation(const std::vector<double>& ms, const std::vector<double>& sizes) {
@@ -206,6 +220,14 @@ void judge_trend(const RuleInput& in, std::vector<Finding>& out) {
     f.action(gathered ? "See what the program gathers from step to step and hands to the model (a history, edges, a "
                         "memory): bound it, or sample from it; where it grows on purpose, compare the time per element"
                       : "Nothing is wrong with the machine: the batches have grown; compare time per token or sample");
+  } else if (const auto trained = more_trained(in.baseline, *trend)) {
+    f.graded(Severity::kInfo)
+        .caused_by(Cause::kMoreWork)
+        .evidence("trained_tensors", trained->second, std::nullopt, trained->first)
+        .title_goes_on(formatted("; {:.0f} tensors are trained instead of {:.0f}", trained->second, trained->first))
+        .action(
+            "Nothing is wrong with the machine: layers were unfrozen, or came into the model, and their backward "
+            "and optimizer take this time");
   } else if (of_the_machine(in, spread)) {
     if (passes) f.graded(Severity::kInfo);
     if (spread == Spread::kAll) f.caused_by(Cause::kHostSlower);

@@ -1,6 +1,7 @@
 // Optimizer steps, GradScaler.step, and what is due at a step boundary.
 #include <stdlib.h>
 
+#include <algorithm>
 #include <bit>
 
 #include "blackbox/layout.h"
@@ -36,7 +37,9 @@ struct KnownOptimizers {
   }
 };
 constinit KnownOptimizers g_known;
-PyObject *g_str_name = nullptr, *g_str_step_count = nullptr, *g_str_enabled = nullptr;
+constexpr Py_ssize_t kMostGroups = 64;  // more are not counted in each step
+PyObject *g_str_name = nullptr, *g_str_step_count = nullptr, *g_str_enabled = nullptr, *g_str_param_groups = nullptr,
+         *g_str_lr = nullptr, *g_str_state = nullptr, *g_str_params = nullptr;
 
 int32_t environment(const char* variable, int32_t fallback) {
   const char* text = getenv(variable);
@@ -51,6 +54,34 @@ void name_optimizer(PyObject* optimizer) {
   KeepError keep;
   const Ref text = attribute(reinterpret_cast<PyObject*>(Py_TYPE(optimizer)), g_str_name);
   name(NameKind::kOptimizer, id_of(optimizer), utf8(text.get()));
+}
+
+// Tensors that have been stepped with, as the optimizer's state tells; one that keeps no state has groups.
+uint64_t trained_tensors(PyObject* optimizer, PyObject* groups) {
+  const Ref state = attribute(optimizer, g_str_state);
+  if (state && PyDict_Check(state.get()) && PyDict_Size(state.get()) > 0)
+    return static_cast<uint64_t>(PyDict_Size(state.get()));
+  uint64_t count = 0;
+  const Py_ssize_t looked_at = std::min<Py_ssize_t>(PyList_Size(groups), kMostGroups);
+  for (Py_ssize_t i = 0; i < looked_at; ++i) {
+    PyObject* group = PyList_GetItem(groups, i);
+    PyObject* tensors = PyDict_CheckExact(group) ? PyDict_GetItemWithError(group, g_str_params) : nullptr;
+    if (tensors && PyList_CheckExact(tensors)) count += static_cast<uint64_t>(PyList_Size(tensors));
+  }
+  return count;
+}
+
+// A rate in a tensor would have to be read from a device; it is left alone.
+void learning_rate_mark(PyObject* optimizer) {
+  const KeepError keep;
+  const Ref groups = attribute(optimizer, g_str_param_groups);
+  if (!groups || !PyList_CheckExact(groups.get()) || PyList_Size(groups.get()) == 0) return;
+  PyObject* first = PyList_GetItem(groups.get(), 0);
+  PyObject* rate = PyDict_CheckExact(first) ? PyDict_GetItemWithError(first, g_str_lr) : nullptr;
+  if (!rate || !PyFloat_Check(rate)) return drop_error();
+  mark(Kind::kScalar, Edge::kMark, static_cast<uint64_t>(ScalarOf::kLearningRate),
+       std::bit_cast<uint64_t>(PyFloat_AsDouble(rate)), 0, trained_tensors(optimizer, groups.get()));
+  drop_error();
 }
 
 void usage_sometimes() {
@@ -76,6 +107,7 @@ PyObject* optimizer_post(PyObject*, PyObject* const* args, Py_ssize_t n) {
   if (n < 1) return none();
   ++g_hooks.optimizer_ends;
   if (active()) {
+    learning_rate_mark(args[0]);
     boundary_mark(Kind::kOptimizer, Edge::kEnd, id_of(args[0]));
     usage_sometimes();
   }
@@ -332,6 +364,10 @@ int add_step_functions(PyObject* module) {
   g_str_name = PyUnicode_InternFromString("__name__");
   g_str_step_count = PyUnicode_InternFromString("_step_count");
   g_str_enabled = PyUnicode_InternFromString("_enabled");
+  g_str_param_groups = PyUnicode_InternFromString("param_groups");
+  g_str_lr = PyUnicode_InternFromString("lr");
+  g_str_state = PyUnicode_InternFromString("state");
+  g_str_params = PyUnicode_InternFromString("params");
   return PyModule_AddFunctions(module, g_functions);
 }
 

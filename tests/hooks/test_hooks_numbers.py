@@ -56,6 +56,13 @@ def test_norms_are_those_that_the_program_got(hooked, numbers):
     assert numbers["clipped"][1][-1] == pytest.approx(hooked.said["norms"], rel=1e-12)
 
 
+def test_learning_rates_are_those_of_the_step(hooked):
+    records = sections(hooked.rings[0])["scheduled"]
+    told = [r for r in records if r.what == "Scalar" and r.a == kinds.SCALAR_LEARNING_RATE]
+    assert [struct.unpack("d", struct.pack("Q", r.b))[0] for r in told] == [0.01, 0.005, 0.0025]
+    assert [r.d for r in told] == [hooked.said["tensors"]] * 3
+
+
 def test_of_several_losses_the_first_counts_last(numbers):
     losses = numbers["several"][0]
     assert len(losses) == 2 and math.isnan(losses[0]) and math.isfinite(losses[1])

@@ -22,6 +22,7 @@
 //   fault rank=1 phase=backward add=90 every=9 involuntary=5 voluntary=20   so often the thread loses its core, or lets it go
 //   fault rank=all pace=1.3      everything that the rank does takes so much longer
 //   small_collectives 12         per step, outside of backward
+//   large_collective bytes=33554432 ms=10   the same
 //   memory rank=0 capacity=80000 base=4000 top=2000 reserved=8000 split=200 grow=8 from=0 to=199 stop=.. every=1
 //          bend=40 sawtooth=50 per_token=0.5 jump=3000 at=120 noise=2 read=both|top|held     sizes in MB (10^6 bytes);
 //                                rank=all; base is held between steps and grows by `grow` per step (every `every` steps)
@@ -50,7 +51,8 @@
 //                                with noise relative to it (rho: of one step with the next); terms: backwards per step, each
 //                                with a loss of its own, so many times larger than the one before (ratio=20)
 //   norms start=1 sigma=0.1      the gradient norm, the same on all ranks; apart=2: only among so many neighbours
-//   number loss|norm rank=1|all from=0 to=199 every=1 value=nan|inf|-3 factor=10 add=5 grow=2   changes it; grow: per step
+//   rate 0.1 8                   the learning rate of every rank, and how many tensors it is for
+//   number loss|norm|rate|trained rank=1|all from=0 to=199 every=1 value=nan|inf|-3 factor=10 add=5 grow=2   changes it; grow: per step
 //   scaler from=0 to=199 every=1 a GradScaler steps, and skips these steps
 //   unstepped rank=1 from=40 every=15   the rank does not call its optimizer in these steps
 //   schedule 1 first=1           advances per step; first: before the first step of the optimizer; wind=50: before training
@@ -124,8 +126,9 @@ struct Scenario {
   double tensor_parallel_ms = 0.3;
   Words tokens, uneven, cpu;
   std::map<std::pair<int, int>, uint64_t> lossy;
-  Words numbers_loss, numbers_norm, scaler, unstepped, schedule, answers;
-  std::vector<Words> changes;  // of loss and norm
+  Words large_collective, numbers_loss, numbers_norm, scaler, unstepped, schedule, answers;
+  std::vector<Words> changes;  // of loss, norm and rate
+  double rate = 0, trained = 0;
   std::vector<std::pair<std::string, Words>> expects;  // command, arguments
 };
 
@@ -174,6 +177,7 @@ inline Scenario read(const std::string& path) {
     else if (command == "seed") in >> s.seed;
     else if (command == "noise") in >> s.noise;
     else if (command == "comm") in >> s.comm_ms, s.comm_sigma = number(words_of(in), "sigma", 0);
+    else if (command == "large_collective") s.large_collective = words_of(in);
     else if (command == "small_collectives") in >> s.small_collectives;
     else if (command == "queue") in >> s.queue[0] >> s.queue[1] >> s.queue[2];
     else if (command == "seen") for (int r; in >> r;) s.seen.push_back(r);
@@ -230,6 +234,8 @@ inline Scenario read(const std::string& path) {
       s.numbers_loss = words_of(in), s.numbers_loss.try_emplace("start", "2.5");
     } else if (command == "norms") {
       s.numbers_norm = words_of(in), s.numbers_norm.try_emplace("start", "1");
+    } else if (command == "rate") {
+      in >> s.rate >> s.trained;
     } else if (command == "number") {
       s.changes.push_back(words_of(in));
     } else if (command == "unstepped") {

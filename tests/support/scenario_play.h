@@ -287,6 +287,10 @@ class Play {
       if (!norms_.contains(group)) norms_[group] = number(w, "start", 1) * wobble(w, group);
       tell(lane, ScalarOf::kGradNorm, changed("norm", norms_[group], r, step));
     }
+    if (s_.rate > 0)
+      lane.event(Kind::kScalar, Edge::kMark, static_cast<uint64_t>(ScalarOf::kLearningRate),
+                 std::bit_cast<uint64_t>(changed("rate", s_.rate, r, step)), 0,
+                 static_cast<uint64_t>(changed("trained", s_.trained, r, step)));
     const bool first = number(s_.schedule, "first", 0) != 0;
     const int advances = s_.schedule.empty() ? 0 : static_cast<int>(number(s_.schedule, "", 1));
     for (int k = 0; first && k < advances; ++k) advance(lane, step);
@@ -417,6 +421,11 @@ class Play {
       for (int k = 0; k < s_.small_collectives; ++k) {
         lane.event(Kind::kCollective, Edge::kMark, 77, lane.sequence, 8, static_cast<uint64_t>(CollectiveOp::kAllReduce));
         lane.span(Kind::kWait, 0.2, 77, lane.sequence++);
+      }
+      if (const Words& w = s_.large_collective; !w.empty()) {
+        const auto bytes = static_cast<uint64_t>(number(w, "bytes", 0));
+        lane.event(Kind::kCollective, Edge::kMark, 77, lane.sequence, bytes, static_cast<uint64_t>(CollectiveOp::kBroadcast));
+        lane.span(Kind::kWait, number(w, "ms", 1), 77, lane.sequence++);
       }
       write_optimizer(lane, r, step);
       if (const MemoryLine* m = memory_of(r)) read_memory(lane, *m, r, step, false, held[static_cast<size_t>(r)], tokens_of_all);

@@ -59,6 +59,7 @@ def _ddp_made(module: Any) -> None:
     norm = torch.nn.modules.batchnorm
     layers = sum(isinstance(m, norm._BatchNorm) and not isinstance(m, norm.SyncBatchNorm) for m in module.modules())
     size = sum(p.numel() * p.element_size() for p in module.parameters() if p.requires_grad)
+    buffers = sum(b.numel() * b.element_size() for b in getattr(module, "modules_buffers", ()))
     unused = bool(getattr(module, "find_unused_parameters", False))
     ident = next(_ids)
     record(
@@ -70,6 +71,7 @@ def _ddp_made(module: Any) -> None:
         static_graph=getattr(module, "static_graph", None),
         bucket_bytes=getattr(module, "bucket_bytes_cap", None),
         parameter_bytes=size,
+        broadcast_bytes=buffers if getattr(module, "broadcast_buffers", False) else 0,
     )
     _wrapped.append((ident, weakref.ref(module)))
     if unused:
@@ -372,7 +374,8 @@ def _between_steps() -> None:
     _steps += 1
     last = _steps >= _LOOKED_AT
     if _steps == 1:
-        record("threads", 0, torch=torch.get_num_threads(), cores=round(_cores(), 2))
+        cpus = groups.ranges(sorted(os.sched_getaffinity(0)))
+        record("threads", 0, torch=torch.get_num_threads(), cores=round(_cores(), 2), cpus=cpus)
         root = next((m for m in map(_shares_root, _sharded) if m is not None), None)
         if root is not None:
             _quietly("advice on FSDP", _describe_fsdp, root)

@@ -79,6 +79,18 @@ def clipped():
     return train(lambda loss: loss, clip=True)
 
 
+def scheduled():
+    model = net()
+    optimizer = torch.optim.Adam(model.parameters(), 0.01)
+    scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+    for _ in range(3):
+        F.mse_loss(model(X), Y).backward()
+        optimizer.step()
+        scheduler.step()
+    say(tensors=len(list(model.parameters())))
+    return model
+
+
 def several():
     model = net()
     loss = F.mse_loss(model(X), Y)
