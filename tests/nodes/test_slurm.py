@@ -70,7 +70,9 @@ def test_one_verdict_behind_srun(cluster: Slurm, tmp_path: Path, launcher: str) 
 
 
 def test_before_srun_one_node_is_seen_and_it_says_what_to_do(cluster: Slurm, tmp_path: Path) -> None:
-    outcome, found = run(cluster, tmp_path, binary(), "run", "--", *SRUN, "sh", "-c", PLACE, "sh", python(), JOB, *WORDS)
+    outcome, found = run(
+        cluster, tmp_path, binary(), "run", "--", *SRUN, "sh", "-c", PLACE, "sh", python(), JOB, *WORDS
+    )
     assert "whole" not in found and len(found) == 1, outcome.stdout
     text = found["part"]
     assert not named(text), outcome.stderr
