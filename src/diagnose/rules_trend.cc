@@ -137,15 +137,17 @@ double batch_factor(const Rows& rows, const Trend& trend) {
   return before > 0 && after > 0 ? after / before : std::nan("");
 }
 
-// From one step on the optimizers train more tensors: layers were unfrozen, or came into the model.
-std::optional<std::pair<double, double>> more_trained(const Rows& rows, const Trend& trend) {
+// From one step on the optimizers train more tensors, so many that they account for the time: layers were unfrozen, or
+// came into the model. A few that are met for the first time (an expert, a rare branch) explain nothing.
+std::optional<std::pair<double, double>> more_trained(const Rows& rows, const Trend& trend, double least_share) {
   const auto tensors = [](const Cell& cell) { return static_cast<double>(cell.trained_tensors); };
   if (trend.drifts) return std::nullopt;
   const auto [before, after] = levels(rows, trend, tensors);
   const size_t left = trend.from >= kNearSteps ? trend.from - kNearSteps : 0,
                right = std::min(trend.from + kNearSteps, rows.size() - 1);
   const bool there = RuleInput::of_row(*rows.rows[left], tensors) < RuleInput::of_row(*rows.rows[right], tensors);
-  return before > 0 && after > before && there ? std::optional(std::pair(before, after)) : std::nullopt;
+  const double grown = before > 0 ? after / before - 1 : 0, slower = trend.after / trend.before - 1;
+  return there && grown > 0 && grown >= least_share * slower ? std::optional(std::pair(before, after)) : std::nullopt;
 }
 
 // Lengths that vary from step to step explain steps that do: how well the time goes with the size, where both are
@@ -220,7 +222,7 @@ void judge_trend(const RuleInput& in, std::vector<Finding>& out) {
     f.action(gathered ? "See what the program gathers from step to step and hands to the model (a history, edges, a "
                         "memory): bound it, or sample from it; where it grows on purpose, compare the time per element"
                       : "Nothing is wrong with the machine: the batches have grown; compare time per token or sample");
-  } else if (const auto trained = more_trained(in.baseline, *trend)) {
+  } else if (const auto trained = more_trained(in.baseline, *trend, in.limits->trend_work_share)) {
     f.graded(Severity::kInfo)
         .caused_by(Cause::kMoreWork)
         .evidence("trained_tensors", trained->second, std::nullopt, trained->first)
