@@ -55,7 +55,7 @@ void NodeTraffic::look_at_notes() {
   if (wish) {
     if (const auto wanted = read_wish(*text)) open_door(wanted->listen, 0, wanted->tell);
   } else if (auto offer = read_offer(*text)) {
-    send_to(std::move(*offer));
+    send_to(*offer);
   }
 }
 
