@@ -92,6 +92,11 @@ std::optional<double> cores_of_ranks(const HostFacts& facts) {
   return sum;
 }
 
+double cores_of_others(const HostFacts& facts, double ours) {
+  std::vector<double> busy = values_in(facts.host.cpu_share, steady_window(facts));
+  return busy.empty() ? 0 : std::max(0.0, median(std::move(busy)) * facts.cores - ours);
+}
+
 HostLoad load_of(const HostFacts& facts) {
   HostLoad load;
   load.cores = facts.cores;
@@ -108,9 +113,7 @@ HostLoad load_of(const HostFacts& facts) {
     if (std::vector<double> v = values_in(r.run_delay_share, window); !v.empty()) delays.push_back(mean(v));
   }
   if (!delays.empty()) load.run_delay = median(std::move(delays));
-  const std::vector<double> busy = values_in(facts.host.cpu_share, steady_window(facts));
-  if (const auto ours = cores_of_ranks(facts); ours && !busy.empty())
-    load.others_cores = std::max(0.0, median(busy) * facts.cores - *ours);
+  if (const auto ours = cores_of_ranks(facts)) load.others_cores = cores_of_others(facts, *ours);
   return load;
 }
 

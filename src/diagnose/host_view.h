@@ -39,5 +39,7 @@ double seconds_of(const Window& window);
 HostLoad load_of(const HostFacts& facts);
 // Cores that the ranks and what they started use; nullopt when not sampled, or not all of them are followed.
 std::optional<double> cores_of_ranks(const HostFacts& facts);
+// Cores that others use where the ranks use `ours`; 0 when the host's are not sampled.
+double cores_of_others(const HostFacts& facts, double ours);
 
 }  // namespace stepscope::host

@@ -44,6 +44,7 @@ OutsideOfBackward outside_of_backward(const RuleInput& in) {
 
 // Bytes beside the gradients' that no buffer accounts for have their part of the transfer.
 bool judge_buffers(const RuleInput& in, const OutsideOfBackward& outside, std::vector<Finding>& out) {
+  if (in.lives->empty()) return false;
   const Configuration configuration(in.lives->begin()->second);
   const ConfigFact* ddp = configuration.find("ddp");
   if (!ddp || configuration.find("fsdp") || outside.bytes.empty()) return false;
@@ -70,7 +71,6 @@ bool judge_buffers(const RuleInput& in, const OutsideOfBackward& outside, std::v
 
 void judge_collectives(const RuleInput& in, std::vector<Finding>& out) {
   if (in.seen.size() < 2 || in.rows.size() < static_cast<size_t>(in.limits->min_steps)) return;
-  if (in.lives->empty()) return;
   const OutsideOfBackward outside = outside_of_backward(in);
   if (judge_buffers(in, outside, out)) return;
   const auto& [counts, bytes, share] = outside;

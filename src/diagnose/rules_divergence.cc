@@ -85,6 +85,21 @@ bool judge_left_out(const RuleInput& in, std::vector<Finding>& out) {
   return true;
 }
 
+// What is said of replicas whose figure differs: of those that have not that of most, or of all where there is no most.
+FindingBuilder of_replicas(const RuleInput& in, const Replicas::Divergence& d, const char* figure, double confidence) {
+  FindingBuilder f = in.finding(FindingKind::kRankDivergence);
+  const bool some = !d.different.empty();
+  if (some)
+    f.about(d.different);
+  else
+    f.about_job();
+  f.graded(Severity::kWarn).from(d.first_step).until(d.last_step).confidence(confidence);
+  f.evidence(figure, d.other, some ? std::optional<int>(d.different.front()) : std::nullopt, d.norm)
+      .evidence("differing_steps", static_cast<double>(d.steps))
+      .evidence("replicas", format_ranks(d.members));
+  return f;
+}
+
 // Ranks with the same rate at first may still train different models, each by a schedule of its own.
 bool are_replicas(const RuleInput& in, const std::vector<int>& ranks) {
   return std::all_of(ranks.begin(), ranks.end(), [&](int rank) {
@@ -96,26 +111,19 @@ bool are_replicas(const RuleInput& in, const std::vector<int>& ranks) {
 bool judge_learning_rates(const RuleInput& in, std::vector<Finding>& out) {
   const Replicas::Divergence d = in.numerics->rates().divergence();
   if (d.first_step < 0 || !are_replicas(in, d.members)) return false;
-  FindingBuilder f = in.finding(FindingKind::kRankDivergence);
-  const bool some = !d.different.empty();
-  if (some)
-    f.about(d.different);
-  else
-    f.about_job();
-  f.graded(Severity::kWarn).from(d.first_step).until(d.last_step).confidence(0.95);
   out.push_back(
-      f.title(some ? formatted("The optimizer of {} steps with a learning rate of {:.3g}, those of the other replicas "
-                               "with {:.3g}, since step {}",
-                               format_ranks(d.different), d.other, d.norm, d.first_step)
-                   : formatted("The optimizers of the replicas step with different learning rates since step {} "
-                               "({:.3g} and {:.3g})",
-                               d.first_step, d.norm, d.other))
+      of_replicas(in, d, "learning_rate", 0.95)
+          .title(
+              d.different.empty()
+                  ? formatted("The optimizers of the replicas step with different learning rates since step {} "
+                              "({:.3g} and {:.3g})",
+                              d.first_step, d.norm, d.other)
+                  : formatted("The optimizer of {} steps with a learning rate of {:.3g}, those of the other replicas "
+                              "with {:.3g}, since step {}",
+                              format_ranks(d.different), d.other, d.norm, d.first_step))
           .action(
               "Let all ranks decide alike: all-reduce the metric that ReduceLROnPlateau is given, or the flag by which "
-              "the rate is changed; then restart from a checkpoint before it, since the parameters differ by now")
-          .evidence("learning_rate", d.other, some ? std::optional<int>(d.different.front()) : std::nullopt, d.norm)
-          .evidence("differing_steps", static_cast<double>(d.steps))
-          .evidence("replicas", format_ranks(d.members)));
+              "the rate is changed; then restart from a checkpoint before it, since the parameters differ by now"));
   return true;
 }
 
@@ -125,24 +133,16 @@ void judge_divergence(const RuleInput& in, std::vector<Finding>& out) {
   if (judge_outside_ddp(in, out) || !in.numerics || judge_left_out(in, out) || judge_learning_rates(in, out)) return;
   const Replicas::Divergence d = in.numerics->replicas().divergence();
   if (d.first_step < 0) return;
-  FindingBuilder f = in.finding(FindingKind::kRankDivergence);
-  const bool some = !d.different.empty();
-  if (some)
-    f.about(d.different);
-  else
-    f.about_job();
-  f.graded(Severity::kWarn).from(d.first_step).until(d.last_step).confidence(0.9);
   out.push_back(
-      f.title(some ? formatted("The gradient norm of {} is not that of the other replicas since step {}",
-                               format_ranks(d.different), d.first_step)
-                   : formatted("The gradient norms of the replicas differ since step {}", d.first_step))
+      of_replicas(in, d, "grad_norm", 0.9)
+          .title(d.different.empty()
+                     ? formatted("The gradient norms of the replicas differ since step {}", d.first_step)
+                     : formatted("The gradient norm of {} is not that of the other replicas since step {}",
+                                 format_ranks(d.different), d.first_step))
           .action(
               "See what a rank does apart from the others there: no_sync() left on, parameters frozen or a loss term "
               "used on some ranks only, gradients changed after they were averaged; then restart from a checkpoint "
-              "before it, since the parameters differ by now")
-          .evidence("grad_norm", d.other, some ? std::optional<int>(d.different.front()) : std::nullopt, d.norm)
-          .evidence("differing_steps", static_cast<double>(d.steps))
-          .evidence("replicas", format_ranks(d.members)));
+              "before it, since the parameters differ by now"));
 }
 
 }  // namespace stepscope

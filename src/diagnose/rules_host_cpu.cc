@@ -4,7 +4,6 @@
 // waits is taken off.
 #include <algorithm>
 #include <map>
-#include <optional>
 
 #include "analyze/robust.h"
 #include "base/text_format.h"
@@ -85,25 +84,20 @@ bool saturated(const HostFacts& facts, const HostThresholds& limits) {
 }
 
 // Who uses the cores, where it is known what the ranks and their children use.
-std::optional<double> cores_of_others(const HostFacts& facts) {
-  const auto ours = cores_of_ranks(facts);
-  if (!ours) return std::nullopt;
-  return std::max(0.0, median(values_in(facts.host.cpu_share, steady_window(facts))) * facts.cores - *ours);
-}
-
 void blame_for_cores(FindingBuilder& f, const RuleInput& in) {
   const HostFacts& facts = *in.host;
   f.action("Run fewer processes or threads on this host (loader workers, OMP_NUM_THREADS), or use one with more cores");
-  const auto others = cores_of_others(facts);
-  if (!others) return;
-  f.evidence("ranks_cpu_cores", *cores_of_ranks(facts)).evidence("other_processes_cpu_cores", *others);
-  if (*others < in.host_limits->other_processes_share * facts.cores) {
+  const auto ours = cores_of_ranks(facts);
+  if (!ours) return;
+  const double others = cores_of_others(facts, *ours);
+  f.evidence("ranks_cpu_cores", *ours).evidence("other_processes_cpu_cores", others);
+  if (others < in.host_limits->other_processes_share * facts.cores) {
     f.caused_by(Cause::kOwnProcesses);
     return;
   }
   f.caused_by(Cause::kOtherProcesses)
       .action(formatted("Other programs on this host use {:.1f} cores: end them or give the job a host of its own",
-                        *others));
+                        others));
 }
 
 // That a host is busy is a state and costs nothing by itself.
@@ -121,22 +115,28 @@ void high_cpu(const RuleInput& in, std::vector<Finding>& out) {
   out.push_back(f);
 }
 
-// What the ranks wait for a core because all of them are busy.
-void no_free_core(const RuleInput& in, const std::vector<Delay>& delays, std::vector<Finding>& out) {
+// All ranks alike wait for a core.
+FindingBuilder of_all_ranks(const RuleInput& in, const std::vector<Delay>& delays) {
   const HostFacts& facts = *in.host;
-  const double delay = median_delay(delays);
-  const double lost = delay - in.host_limits->run_delay_normal_share;
-  if (lost <= 0) return;
-  const Window window = steady_window(facts);
+  const double delay = median_delay(delays), lost = delay - in.host_limits->run_delay_normal_share;
   FindingBuilder f = in.finding(FindingKind::kCpuContention);
   f.about_job()
       .pattern("chronic")
-      .costs(lost, lost * seconds_of(window))
+      .costs(lost, lost * seconds_of(steady_window(facts)))
       .coverage(static_cast<double>(delays.size()) / static_cast<double>(facts.ranks.size()))
-      .title(formatted("Ranks wait {:.0f} % of the time for a core: all {} of the host are busy", 100 * delay,
-                       facts.cores))
-      .evidence("run_delay_share", delay)
-      .evidence("cpu_share", median(values_in(facts.host.cpu_share, window)));
+      .evidence("run_delay_share", delay);
+  const auto busy = values_in(facts.host.cpu_share, steady_window(facts));
+  if (!busy.empty()) f.evidence("cpu_share", median(busy));
+  return f;
+}
+
+// What the ranks wait for a core because all of them are busy.
+void no_free_core(const RuleInput& in, const std::vector<Delay>& delays, std::vector<Finding>& out) {
+  const double delay = median_delay(delays);
+  if (delay <= in.host_limits->run_delay_normal_share) return;
+  FindingBuilder f = of_all_ranks(in, delays);
+  f.title(formatted("Ranks wait {:.0f} % of the time for a core: all {} of the host are busy", 100 * delay,
+                    in.host->cores));
   blame_for_cores(f, in);
   out.push_back(f);
 }
@@ -185,20 +185,12 @@ bool contended(const Delay& d, const std::vector<Delay>& delays, double others, 
 }
 
 // Every rank waits although the machine has free cores: they share too few of them.
-void all_ranks(const RuleInput& in, const std::vector<Delay>& delays, std::vector<Finding>& out) {
-  const HostFacts& facts = *in.host;
-  const HostThresholds& limits = *in.host_limits;
-  const double delay = median_delay(delays);
-  FindingBuilder f = in.finding(FindingKind::kCpuContention);
-  f.about_job().pattern("chronic").caused_by(Cause::kTooFewCores);
-  const double lost = delay - limits.run_delay_normal_share;
-  f.costs(lost, lost * seconds_of(steady_window(facts)))
-      .coverage(static_cast<double>(delays.size()) / static_cast<double>(facts.ranks.size()))
-      .title(formatted("Ranks wait {:.0f} % of the time for a core while the host has free ones", 100 * delay))
-      .action("Check the affinity of the ranks (taskset, numactl, cpuset, OMP settings): they share too few cores")
-      .evidence("run_delay_share", delay);
-  const auto busy = values_in(facts.host.cpu_share, steady_window(facts));
-  if (!busy.empty()) f.evidence("cpu_share", median(busy));
+void too_few_cores(const RuleInput& in, const std::vector<Delay>& delays, std::vector<Finding>& out) {
+  FindingBuilder f = of_all_ranks(in, delays);
+  f.caused_by(Cause::kTooFewCores)
+      .title(formatted("Ranks wait {:.0f} % of the time for a core while the host has free ones",
+                       100 * median_delay(delays)))
+      .action("Check the affinity of the ranks (taskset, numactl, cpuset, OMP settings): they share too few cores");
   for (const Delay& d : delays) {
     if (d.rank->affinity_cores) f.evidence("affinity_cores", *d.rank->affinity_cores, d.rank->rank);
     if (f->evidence.size() >= 10) break;
@@ -302,7 +294,7 @@ void judge_host_cpu(const RuleInput& in, std::vector<Finding>& out) {
   const double least = limits.run_delay_normal_share + limits.run_delay_excess_share;
   const bool all =
       delays.size() > 1 && std::all_of(delays.begin(), delays.end(), [&](const Delay& d) { return d.share >= least; });
-  if (all && !any && !full) all_ranks(in, delays, out);
+  if (all && !any && !full) too_few_cores(in, delays, out);
   starved_workers(in, out);
 }
 

@@ -13,7 +13,6 @@ constexpr size_t kMargin = 10;
 void write_head(TextPage& page, const Page& p) {
   page.line({{"stepscope  ", ink::kBold}, {p.run_name, ink::kBold}});
   page.phrases("", p.run, 0, p.ended_badly ? ink::kYellow : ink::kDim);
-  page.rule();
 }
 
 void write_files(TextPage& page, const TextOptions& options) {
@@ -29,6 +28,7 @@ std::string summary_text(const Snapshot& s, const TextOptions& options) {
   TextPage out(static_cast<size_t>(std::clamp(options.columns, 60, 400)));
   const Page page = build_page(s, kTextPage);
   write_head(out, page);
+  out.rule();
   write_verdict(out, page.verdict);
   for (const Block& block : page.blocks) {
     out.heading(block.title, block.aside);
@@ -41,8 +41,7 @@ std::string summary_text(const Snapshot& s, const TextOptions& options) {
 std::string node_text(const Snapshot& s, const std::string& verdict_place, const TextOptions& options) {
   TextPage out(static_cast<size_t>(std::clamp(options.columns, 60, 400)));
   const Page page = build_page(s, kTextPage);
-  out.line({{"stepscope  ", ink::kBold}, {page.run_name, ink::kBold}});
-  out.phrases("", page.run, 0, page.ended_badly ? ink::kYellow : ink::kDim);
+  write_head(out, page);
   out.paragraph("  Verdict", "of the whole job: " + verdict_place, kMargin);
   if (!options.folder.empty()) out.paragraph("  Here", "stepscope report " + options.folder, kMargin, ink::kCyan);
   return out.text(options.color);

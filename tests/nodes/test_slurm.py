@@ -38,7 +38,7 @@ def cluster() -> Iterator[Slurm]:
 
 
 def run(cluster: Slurm, tmp_path: Path, *words: Path | str) -> tuple[Outcome, dict[str, dict]]:
-    """The launch's outcome, and each node's summary by its host's name."""
+    """The launch's outcome, and the summaries that were written: "whole" of both ranks, "part" of fewer."""
     env = environment(
         MASTER_ADDR=Nodes.address(0), MASTER_PORT="29500", OMP_NUM_THREADS="1", STEPSCOPE_LOGS_DIR=str(tmp_path)
     )

@@ -127,7 +127,7 @@ struct Scenario {
   Words tokens, uneven, cpu;
   std::map<std::pair<int, int>, uint64_t> lossy;
   Words large_collective, numbers_loss, numbers_norm, scaler, unstepped, schedule, answers;
-  std::vector<Words> changes;  // of loss, norm and rate
+  std::vector<Words> changes;  // of loss, norm, rate and trained
   double rate = 0, trained = 0;
   std::vector<std::pair<std::string, Words>> expects;  // command, arguments
 };
